@@ -1,0 +1,22 @@
+"""`sql-env …`: the commands live in `sql_env.commands`, one module per group."""
+
+from __future__ import annotations
+
+import typer
+
+app = typer.Typer(
+    name="sql-env",
+    help="An environment in which language models learn to explore SQL databases.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+)
+
+
+@app.callback()
+def _root() -> None:
+    """Play, evaluate, serve, train."""
+
+
+def main() -> None:
+    """The console script."""
+    app()

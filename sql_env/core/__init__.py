@@ -1,0 +1,1 @@
+"""The environment's engine room: standard library only."""
