@@ -1,0 +1,180 @@
+"""Who plays: the `Policy` protocol and the policies that need no model.
+
+A policy looks at an observation and says what to do next. Constant and random play are the floor
+that an honest score must beat; the oracle is the ceiling, and it too reads only observations.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Callable, Iterable, Sequence
+from typing import Protocol, runtime_checkable
+
+from sql_env.core.database import quote_identifier
+from sql_env.core.render import CELL_CHARACTERS
+from sql_env.models import QuestionRecord, SQLAction, SQLObservation
+
+EMPTY_ANSWER = "[]"
+LAST_RESULT = "@last"
+
+
+class Policy(Protocol):
+    """Chooses one action at a time, for one episode at a time."""
+
+    def select_action(self, observation: SQLObservation) -> SQLAction:
+        """The next action, given what the last one brought."""
+        ...
+
+
+@runtime_checkable
+class BatchPolicy(Protocol):
+    """Chooses for all running episodes at once, so that a model can generate them together."""
+
+    def select_actions(
+        self, observations: Sequence[SQLObservation], episodes: Sequence[int]
+    ) -> list[SQLAction]:
+        """One action per observation; `episodes` says which episode each belongs to.
+
+        An observation with `step_count == 0` begins its episode.
+        """
+        ...
+
+
+@runtime_checkable
+class SeededPolicy(Protocol):
+    """A policy with randomness: it is told a seed at the start of every episode."""
+
+    def begin_episode(self, seed: str) -> None:
+        """Forget the last episode; draw from `seed` from now on."""
+        ...
+
+
+class ConstantPolicy:
+    """Gives the same answer to every question, without looking."""
+
+    def __init__(self, answer: str = "0") -> None:
+        self.answer = answer
+
+    def select_action(self, observation: SQLObservation) -> SQLAction:
+        return SQLAction(action_type="ANSWER", argument=self.answer)
+
+
+class RandomPolicy:
+    """Pokes about: random tables, random simple queries, then a guess from what it saw."""
+
+    def __init__(self, seed: int = 0) -> None:
+        self._random = random.Random(seed)
+
+    def begin_episode(self, seed: str) -> None:
+        self._random.seed(seed)
+
+    def select_action(self, observation: SQLObservation) -> SQLAction:
+        draw = self._random
+        if observation.budget_remaining <= 1 or draw.random() < 0.15:
+            return SQLAction(action_type="ANSWER", argument=self._guess(observation))
+        table = draw.choice(observation.table_names)
+        kind = draw.choice(("DESCRIBE", "SAMPLE", "QUERY"))
+        argument = self._query(table, observation) if kind == "QUERY" else table
+        return SQLAction(action_type=kind, argument=argument)
+
+    def _query(self, table: str, observation: SQLObservation) -> str:
+        source = quote_identifier(table)
+        columns = _described_columns(table, observation.schema_info)
+        if not columns or self._random.random() < 0.3:
+            return f"SELECT count(*) FROM {source}"
+        column = quote_identifier(self._random.choice(columns))
+        what = self._random.choice(
+            ("{}", "DISTINCT {}", "count(DISTINCT {})", "max({})", "min({})")
+        )
+        return f"SELECT {what.format(column)} FROM {source}"
+
+    def _guess(self, observation: SQLObservation) -> str:
+        queried = any(entry.startswith("QUERY: ") for entry in observation.action_history)
+        if queried and observation.metadata.get("allow_last", True) and self._random.random() < 0.5:
+            return LAST_RESULT
+        cells = [cell for row in observation.result.split("\n")[1:] for cell in row.split(" | ")]
+        return self._random.choice(cells) if cells else str(self._random.randrange(10))
+
+
+def _described_columns(table: str, schema_info: str) -> list[str]:
+    """The column names of `table`, where it has been described."""
+    for block in schema_info.split("\n\n"):
+        heading, *lines = block.split("\n")
+        if heading.startswith(f"{table} ("):
+            return [line.split(" ")[0] for line in lines if " -> " not in line]
+    return []
+
+
+class OraclePolicy:
+    """Knows the gold query, explores what it needs, and answers from what it observed.
+
+    It keeps no state between steps, so episodes may be interleaved at will.
+
+    Args:
+        questions: the records it may be asked about.
+    """
+
+    def __init__(self, questions: Iterable[QuestionRecord]) -> None:
+        self._by_id = {record.question_id: record for record in questions}
+
+    def select_action(self, observation: SQLObservation) -> SQLAction:
+        record = self._by_id[observation.metadata["question_id"]]
+        budget = observation.step_count + observation.budget_remaining
+        # QUERY and ANSWER come first when the budget is too small for everything.
+        tables = record.tables_involved[: max(budget - 2, 0)]
+        if observation.step_count < len(tables):
+            return SQLAction(action_type="DESCRIBE", argument=tables[observation.step_count])
+        if observation.step_count == len(tables):
+            return SQLAction(action_type="QUERY", argument=record.gold_sql)
+        allow_last = observation.metadata.get("allow_last", True)
+        answer = answer_from_result(observation.result, allow_last=allow_last)
+        return SQLAction(action_type="ANSWER", argument=answer)
+
+
+_ROWS_LEFT_OUT = re.compile(r"\([\d,]+ rows, the first \d+ shown\)")
+_BLOB = re.compile(r"<\d+ bytes>")
+
+
+def answer_from_result(result: str, *, allow_last: bool = True) -> str:
+    """What to answer after reading a query's rendered result.
+
+    The rows are typed out where all of them are shown in full; else the result is referred to.
+    """
+    lines = result.split("\n")[1:]
+    if lines == ["(no rows)"]:
+        return EMPTY_ANSWER
+    left_out = bool(_ROWS_LEFT_OUT.fullmatch(lines[-1])) if lines else False
+    rows = lines[:-1] if left_out else lines
+    cells = [cell for row in rows for cell in row.split(" | ")]
+    cut = left_out or any(_is_cut(cell) for cell in cells)
+    return LAST_RESULT if cut and allow_last else "\n".join(rows)
+
+
+def _is_cut(cell: str) -> bool:
+    """Not the whole value. A cell that merely looks cut is treated as cut: `@last` is safe."""
+    shortened = len(cell) > CELL_CHARACTERS and cell.rstrip('"').endswith("…")
+    return shortened or bool(_BLOB.fullmatch(cell))
+
+
+class HumanPolicy:
+    """A person: `ask` shows an observation and returns the line that was typed."""
+
+    def __init__(self, ask: Callable[[SQLObservation], str]) -> None:
+        self._ask = ask
+
+    def select_action(self, observation: SQLObservation) -> SQLAction:
+        return parse_command(self._ask(observation))
+
+
+_COMMAND = re.compile(r"\s*(\w*)\s*:?\s*(.*)", re.DOTALL)
+
+
+def parse_command(line: str) -> SQLAction:
+    """`describe singer`, `QUERY: SELECT 1` or bare SQL, as an action."""
+    match = _COMMAND.fullmatch(line)
+    assert match is not None, "every part of the pattern is optional"
+    word, rest = match.groups()
+    if word.lower() in ("select", "with", "values"):
+        return SQLAction(action_type="QUERY", argument=line.strip())
+    return SQLAction(action_type=word.upper(), argument=rest.strip())
