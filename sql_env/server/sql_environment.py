@@ -20,6 +20,7 @@ from typing import Any
 from sql_env.core.database import Database, Limits, QueryResult, open_database, release
 from sql_env.core.render import render_query_result, render_schema, unknown_table
 from sql_env.core.reward import RewardConfig, RewardParts, RewardTracker
+from sql_env.core.sql_errors import explain_sql_error
 from sql_env.core.verifier import AnswerError, Gold, Verdict, build_gold, verify_rows, verify_text
 from sql_env.models import QuestionRecord, SQLAction, SQLObservation, SQLState
 from sql_env.questions import Dataset, load_questions
@@ -153,10 +154,13 @@ class SQLEnvironment:
             text, error, result = self._sample(argument)
         elif kind == "QUERY":
             result = self._db.query(argument)
-            error = result.error
             if result.ok:
                 self._last_result = result
                 text = render_query_result(result)
+            else:
+                error = explain_sql_error(
+                    result.error, self._db.table_names, self._described_columns()
+                )
         else:
             verdict, error = self._judge(argument)
             if verdict:
@@ -239,6 +243,10 @@ class SQLEnvironment:
         if self._last_result is None:
             return None, f"{LAST_RESULT} needs a successful QUERY before it"
         return verify_rows(self._last_result.rows, self._gold), ""
+
+    def _described_columns(self) -> dict[str, list[str]]:
+        schemas = [schema for name in self._described if (schema := self._db.schema(name))]
+        return {schema.name: [column.name for column in schema.columns] for schema in schemas}
 
     # -- inside ------------------------------------------------------------------------------
 
