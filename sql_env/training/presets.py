@@ -1,0 +1,55 @@
+"""Settings that fit a kind of machine. Everything not named keeps `GRPOConfig`'s default."""
+
+from __future__ import annotations
+
+from typing import Any
+
+PRESETS: dict[str, dict[str, Any]] = {
+    # A free Colab GPU: 15 GB and, on a T4, no bf16.
+    "colab": {
+        "model_name": "Qwen/Qwen3-0.6B",
+        "num_generations": 2,
+        "step_budget": 10,
+        "per_device_train_batch_size": 1,
+        "gradient_accumulation_steps": 8,
+        "max_new_tokens": 128,
+        "max_context_tokens": 2048,
+        "learning_rate": 2e-5,
+        "lora": {"r": 32, "alpha": 64},
+        "gradient_checkpointing": True,
+    },
+    # Two cores and patience: a model that needs no hub, short turns, few episodes.
+    "cpu": {
+        "model_name": "smollm2-135m",
+        "device": "cpu",
+        "num_generations": 4,
+        "per_device_train_batch_size": 4,
+        "gradient_accumulation_steps": 2,
+        "max_new_tokens": 64,
+        "max_context_tokens": 1536,
+        "step_budget": 8,
+        "learning_rate": 1e-5,
+        "max_steps": 50,
+        "logging_steps": 1,
+        "save_steps": 10,
+    },
+    # One data-centre GPU: 32 questions x 16 episodes a step.
+    "gpu": {
+        "model_name": "smollm2-135m",
+        "num_generations": 16,
+        "per_device_train_batch_size": 64,
+        "gradient_accumulation_steps": 8,
+        "max_new_tokens": 128,
+        "max_context_tokens": 2048,
+        "learning_rate": 1e-5,
+        "scale_rewards": "none",
+        "difficulty_filter": ["easy", "medium", "hard", "extra"],
+        "logging_steps": 1,
+        "save_steps": 20,
+        "warmup": {
+            "num_train_epochs": 4.0,
+            "learning_rate": 5e-4,
+            "per_device_train_batch_size": 32,
+        },
+    },
+}
