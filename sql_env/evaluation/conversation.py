@@ -1,0 +1,268 @@
+"""A conversation as token ids: what the model read, what it wrote, and which is which.
+
+A policy is trained on the very tokens it sampled, so nothing a model wrote is ever tokenized again:
+its ids are kept, and the environment's turns are put between them. Evaluation, rollouts and the
+supervised warm-up all build their tokens here and so agree about the layout.
+
+    layout = ChatLayout.of(tokenizer)
+    talk = Conversation(layout, system_prompt, "Question: …", max_tokens=2048, reserve=128)
+    talk.add_completion(generate(talk.context_ids))
+    talk.add_observation("3\\nSteps left: 9")
+    talk.prompt_ids, talk.completion_ids, talk.env_mask
+
+When a conversation outgrows its window, the system prompt, the first user turn (it holds the
+question, without which nothing could be answered) and the last three action-observation pairs
+remain. A token counts only under the context it was sampled in, so that begins a new segment: the
+remaining text becomes a prompt, and what is sampled next its completion. `prompt_ids`,
+`completion_ids` and `env_mask` speak of the last segment, the one that holds the answer; actions
+before a truncation are played but not trained.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+PAIRS_KEPT = 3
+_MARKS = {"system": "SYSTEMMARK", "first": "FIRSTMARK", "action": "ACTIONMARK", "next": "NEXTMARK"}
+
+
+class ChatTemplateError(ValueError):
+    """The tokenizer's chat template cannot be used for a multi-turn conversation."""
+
+
+class ContextWindowError(ValueError):
+    """The token window does not even hold the first turn."""
+
+
+@dataclass(frozen=True)
+class ChatLayout:
+    """What a chat template puts around the turns, as token ids, and how text becomes ids.
+
+    Turns are encoded apart from the template, so that text from a database can never forge one
+    of the template's special tokens.
+    """
+
+    tokenizer: Any
+    stop_ids: frozenset[int]
+    before_system: tuple[int, ...]
+    system_to_user: tuple[int, ...]
+    user_to_assistant: tuple[int, ...]
+    assistant_to_user: tuple[int, ...]
+    next_user_to_assistant: tuple[int, ...]
+
+    @classmethod
+    def of(cls, tokenizer: Any, **template_kwargs: Any) -> ChatLayout:
+        """Read the layout off the tokenizer's chat template.
+
+        Args:
+            tokenizer: a transformers tokenizer with a chat template and an end-of-sequence token.
+            template_kwargs: passed to the template; thinking is switched off unless asked for.
+
+        Raises:
+            ChatTemplateError: there is no template, or it drops or reorders turns.
+        """
+        if not getattr(tokenizer, "chat_template", None):
+            raise ChatTemplateError(
+                f"the tokenizer of {tokenizer.name_or_path!r} has no chat template: "
+                "take an instruction-tuned model, or set tokenizer.chat_template"
+            )
+        if tokenizer.eos_token_id is None:
+            raise ChatTemplateError(f"the tokenizer of {tokenizer.name_or_path!r} has no eos token")
+        turns = [
+            {"role": "system", "content": _MARKS["system"]},
+            {"role": "user", "content": _MARKS["first"]},
+            {"role": "assistant", "content": _MARKS["action"]},
+            {"role": "user", "content": _MARKS["next"]},
+        ]
+        options = {"enable_thinking": False, **template_kwargs}
+
+        def pieces(count: int) -> list[tuple[int, ...]]:
+            text = tokenizer.apply_chat_template(
+                turns[:count], tokenize=False, add_generation_prompt=True, **options
+            )
+            cut = []
+            for turn in turns[:count]:
+                before, found, text = text.partition(turn["content"])
+                if not found:
+                    raise ChatTemplateError(
+                        f"the chat template of {tokenizer.name_or_path!r} does not keep a "
+                        f"{turn['role']} turn in its place"
+                    )
+                cut.append(before)
+            return [
+                tuple(tokenizer.encode(piece, add_special_tokens=False)) for piece in [*cut, text]
+            ]
+
+        before_system, system_to_user, user_to_assistant = pieces(2)
+        *_, assistant_to_user, next_user_to_assistant = pieces(4)
+        return cls(
+            tokenizer=tokenizer,
+            stop_ids=frozenset({tokenizer.eos_token_id}),
+            before_system=before_system,
+            system_to_user=system_to_user,
+            user_to_assistant=user_to_assistant,
+            assistant_to_user=assistant_to_user,
+            next_user_to_assistant=next_user_to_assistant,
+        )
+
+    def encode(self, text: str) -> list[int]:
+        """Plain text as ids; what looks like a special token stays text."""
+        ids: list[int] = self.tokenizer.encode(
+            text.strip(), add_special_tokens=False, split_special_tokens=True
+        )
+        return ids
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """What a model wrote, without special tokens."""
+        text: str = self.tokenizer.decode(list(ids), skip_special_tokens=True)
+        return text
+
+    def between(self, completion: Sequence[int]) -> tuple[int, ...]:
+        """From the end of `completion` to the next user turn.
+
+        A completion that stopped by itself has written its end of turn; one that ran into the
+        token limit has it written by the environment.
+        """
+        stopped = bool(completion) and completion[-1] in self.stop_ids
+        if stopped and self.assistant_to_user and self.assistant_to_user[0] in self.stop_ids:
+            return self.assistant_to_user[1:]
+        return self.assistant_to_user
+
+
+@dataclass
+class Segment:
+    """Tokens that were sampled one after the other in a growing context."""
+
+    prompt_ids: list[int]
+    completion_ids: list[int] = field(default_factory=list)
+    env_mask: list[int] = field(default_factory=list)
+    logprobs: list[float] = field(default_factory=list)
+
+    def extend(self, ids: Sequence[int], mask: int, logprobs: Sequence[float] | None) -> None:
+        self.completion_ids += ids
+        self.env_mask += [mask] * len(ids)
+        self.logprobs += logprobs if logprobs is not None else [0.0] * len(ids)
+
+
+@dataclass
+class _Pair:
+    action: list[int]
+    before: tuple[int, ...] = ()
+    observation: list[int] = field(default_factory=list)
+    after: tuple[int, ...] = ()
+
+    @property
+    def ids(self) -> list[int]:
+        return [*self.action, *self.before, *self.observation, *self.after]
+
+
+class Conversation:
+    """One episode's tokens, in turns.
+
+    Args:
+        layout: the chat template's layout.
+        system: the system prompt.
+        first_user: the first user turn, which holds the question.
+        max_tokens: the window for context and completion together; None for no limit.
+        reserve: how many tokens of the window a completion may need.
+
+    Raises:
+        ContextWindowError: the first turn and the reserve are larger than the window.
+    """
+
+    def __init__(
+        self,
+        layout: ChatLayout,
+        system: str,
+        first_user: str,
+        *,
+        max_tokens: int | None = None,
+        reserve: int = 0,
+    ) -> None:
+        self.layout = layout
+        self._room = None if max_tokens is None else max_tokens - reserve
+        self._head = [
+            *layout.before_system,
+            *layout.encode(system),
+            *layout.system_to_user,
+            *layout.encode(first_user),
+            *layout.user_to_assistant,
+        ]
+        if self._room is not None and len(self._head) > self._room:
+            raise ContextWindowError(
+                f"the first turn takes {len(self._head)} tokens, but a window of {max_tokens} with "
+                f"{reserve} reserved for the completion leaves {self._room}: raise the window or "
+                "lower max_new_tokens"
+            )
+        self._pairs: list[_Pair] = []
+        self.segments = [Segment(prompt_ids=list(self._head))]
+
+    # -- what was sampled, and under which context -------------------------------------------
+
+    @property
+    def context_ids(self) -> list[int]:
+        """Everything the model reads before it writes its next turn."""
+        return self.prompt_ids + self.segments[-1].completion_ids
+
+    @property
+    def prompt_ids(self) -> list[int]:
+        """The last segment's prompt."""
+        return self.segments[-1].prompt_ids
+
+    @property
+    def completion_ids(self) -> list[int]:
+        """The last segment's tokens, of the model and of the environment; never empty."""
+        return self.segments[-1].completion_ids or [self.layout.tokenizer.eos_token_id]
+
+    @property
+    def env_mask(self) -> list[int]:
+        """For each of `completion_ids`: 1 the model wrote it, 0 the environment did."""
+        return self.segments[-1].env_mask or [0]
+
+    @property
+    def logprobs(self) -> list[float]:
+        """For each of `completion_ids`: its log-probability when sampled, as far as known."""
+        return self.segments[-1].logprobs or [0.0]
+
+    # -- the turns ---------------------------------------------------------------------------
+
+    def add_completion(self, ids: Sequence[int], logprobs: Sequence[float] | None = None) -> str:
+        """Add what the model sampled, exactly as sampled, and return its text."""
+        self._pairs.append(_Pair(action=list(ids)))
+        self.segments[-1].extend(ids, 1, logprobs)
+        return self.layout.decode(ids)
+
+    def add_assistant_text(self, text: str) -> None:
+        """Add a turn the model should have written: supervised examples are built with it."""
+        self.add_completion([*self.layout.encode(text), self.layout.tokenizer.eos_token_id])
+
+    def add_observation(self, text: str) -> None:
+        """Close the model's turn, add the environment's, and open the next one."""
+        pair = self._pairs[-1]
+        pair.before = self.layout.between(pair.action)
+        pair.observation = self.layout.encode(text)
+        pair.after = self.layout.next_user_to_assistant
+        turn = pair.ids[len(pair.action) :]
+        if self._room is None or len(self.context_ids) + len(turn) <= self._room:
+            self.segments[-1].extend(turn, 0, None)
+        else:
+            self._begin_segment(self._room)
+
+    def _begin_segment(self, room: int) -> None:
+        kept = self._pairs[-PAIRS_KEPT:]
+        while len(kept) > 1 and len(self._head) + sum(len(pair.ids) for pair in kept) > room:
+            kept = kept[1:]
+        excess = len(self._head) + sum(len(pair.ids) for pair in kept) - room
+        newest = kept[-1]
+        if excess > 0 and excess < len(newest.observation):
+            # One observation too long for the window: its middle goes, its end has the steps left.
+            front = (len(newest.observation) - excess + 1) // 2
+            newest.observation = newest.observation[:front] + newest.observation[front + excess :]
+        elif excess > 0:
+            kept = []
+        self._pairs = kept
+        self.segments.append(
+            Segment(prompt_ids=[*self._head, *(i for pair in kept for i in pair.ids)])
+        )
