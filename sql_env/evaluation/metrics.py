@@ -1,0 +1,191 @@
+"""What a set of episodes adds up to. A rate never comes without its 95 % interval."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass
+from statistics import fmean
+from typing import Any, NamedTuple
+
+from sql_env.evaluation.episodes import EpisodeResult
+
+Z_95 = 1.959963984540054
+
+
+class Rate(NamedTuple):
+    """A share of successes with its 95 % Wilson interval."""
+
+    rate: float
+    low: float
+    high: float
+    n: int
+
+    def __str__(self) -> str:
+        return f"{self.rate:.1%} [{self.low:.1%}, {self.high:.1%}]"
+
+
+def wilson(successes: float, n: int) -> Rate:
+    """The 95 % Wilson score interval; `successes` may be a sum of shares."""
+    if n == 0:
+        return Rate(0.0, 0.0, 1.0, 0)
+    share, z2 = successes / n, Z_95**2
+    centre = (share + z2 / (2 * n)) / (1 + z2 / n)
+    half = Z_95 / (1 + z2 / n) * math.sqrt(share * (1 - share) / n + z2 / (4 * n * n))
+    return Rate(share, max(0.0, centre - half), min(1.0, centre + half), n)
+
+
+def success_rate(episodes: Iterable[EpisodeResult]) -> Rate:
+    """Mean success over questions.
+
+    Several samples of one question are not independent, so the interval counts questions, not
+    episodes: with one sample the two are the same, with more it errs on the wide side.
+    """
+    shares = [fmean(e.correct for e in group) for group in _by_question(episodes).values()]
+    return wilson(sum(shares), len(shares))
+
+
+def pass_at_k(episodes: Iterable[EpisodeResult], k: int) -> float:
+    """The chance that one of `k` samples succeeds, estimated without bias from all samples."""
+    chances = []
+    for group in _by_question(episodes).values():
+        n, right = len(group), sum(e.correct for e in group)
+        if n >= k:
+            chances.append(1 - math.comb(n - right, k) / math.comb(n, k))
+    return fmean(chances) if chances else 0.0
+
+
+def _by_question(episodes: Iterable[EpisodeResult]) -> dict[str, list[EpisodeResult]]:
+    groups: dict[str, list[EpisodeResult]] = defaultdict(list)
+    for episode in episodes:
+        groups[episode.question_id].append(episode)
+    return groups
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Everything `summary.json` holds."""
+
+    n_episodes: int  # planned
+    n_played: int
+    n_completed: int  # played to an end; the others broke off with an error
+    success: Rate
+    pass_at_k: dict[str, float]
+    by_difficulty: dict[str, Rate]
+    by_database: dict[str, Rate]
+    by_answer_type: dict[str, Rate]
+    avg_reward: float
+    avg_reward_parts: dict[str, float]
+    avg_steps: float
+    avg_queries: float
+    sample_share: Rate  # of the episodes: SAMPLE was used
+    recovery: Rate  # of the episodes whose first query failed: success all the same
+    parse_rate: float | None  # of the model's turns; None where nothing had to be parsed
+    stop_reasons: dict[str, int]
+    actions: dict[str, int]
+    error_kinds: dict[str, int]
+    episode_errors: dict[str, int]
+    environment_seconds: float
+    policy_seconds: float
+    environment_share: float  # of the time that both took
+    tokens: dict[str, int]
+
+    def to_dict(self) -> dict[str, Any]:
+        """For `summary.json`; rates become objects."""
+        return {name: _plain(value) for name, value in asdict(self).items()}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Rate):
+        return value._asdict()
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    return value
+
+
+DIFFICULTIES = ("easy", "medium", "hard", "extra")
+
+
+def summarize(episodes: Sequence[EpisodeResult], *, planned: int | None = None) -> Summary:
+    """Count everything there is to count about `episodes`."""
+    steps = [step for episode in episodes for step in episode.steps]
+    parsed = [step.trace["parsed"] for step in steps if "parsed" in step.trace]
+    samples = max((len(group) for group in _by_question(episodes).values()), default=1)
+    environment = sum(e.environment_seconds for e in episodes)
+    policy = sum(e.policy_seconds for e in episodes)
+    tokens: Counter[str] = Counter()
+    for step in steps:
+        tokens.update({k: step.trace[k] for k in _TOKEN_COUNTS if k in step.trace})
+    stumbled = [e for e in episodes if first_query_failed(e)]
+    parts = {
+        part: _mean(sum(getattr(step, part) for step in e.steps) for e in episodes)
+        for part in ("operational", "progress", "terminal")
+    }
+    return Summary(
+        n_episodes=len(episodes) if planned is None else planned,
+        n_played=len(episodes),
+        n_completed=sum(not e.error for e in episodes),
+        success=success_rate(episodes),
+        pass_at_k={str(k): pass_at_k(episodes, k) for k in range(1, samples + 1)},
+        by_difficulty=_rates(episodes, lambda e: e.difficulty, DIFFICULTIES),
+        by_database=_rates(episodes, lambda e: e.database),
+        by_answer_type=_rates(episodes, lambda e: e.answer_type),
+        avg_reward=_mean(e.reward for e in episodes),
+        avg_reward_parts=parts,
+        avg_steps=_mean(len(e.steps) for e in episodes),
+        avg_queries=_mean(
+            sum(_is(step.action_type, "QUERY") for step in e.steps) for e in episodes
+        ),
+        sample_share=wilson(
+            sum(any(_is(step.action_type, "SAMPLE") for step in e.steps) for e in episodes),
+            len(episodes),
+        ),
+        recovery=wilson(sum(e.correct for e in stumbled), len(stumbled)),
+        parse_rate=fmean(parsed) if parsed else None,
+        stop_reasons=_counts(e.stop_reason for e in episodes),
+        actions=_counts(step.action_type.strip().upper() for step in steps),
+        error_kinds=_counts(step.error_kind or "action" for step in steps if step.error),
+        episode_errors=_counts(e.error for e in episodes if e.error),
+        environment_seconds=environment,
+        policy_seconds=policy,
+        environment_share=environment / (environment + policy) if episodes else 0.0,
+        tokens=dict(tokens),
+    )
+
+
+_TOKEN_COUNTS = ("prompt_tokens", "completion_tokens")
+
+
+def first_query_failed(episode: EpisodeResult) -> bool:
+    """The first QUERY ended in an error, or found nothing although there is something to find."""
+    for step in episode.steps:
+        if _is(step.action_type, "QUERY"):
+            empty = step.result.endswith("(no rows)") and episode.gold_answer != []
+            return bool(step.error) or empty
+    return False
+
+
+def _is(action_type: str, kind: str) -> bool:
+    return action_type.strip().upper() == kind
+
+
+def _mean(values: Iterable[float]) -> float:
+    numbers = list(values)
+    return fmean(numbers) if numbers else 0.0
+
+
+def _counts(values: Iterable[str]) -> dict[str, int]:
+    return dict(Counter(values).most_common())
+
+
+def _rates(
+    episodes: Iterable[EpisodeResult],
+    group_of: Callable[[EpisodeResult], str],
+    order: Sequence[str] = (),
+) -> dict[str, Rate]:
+    groups: dict[str, list[EpisodeResult]] = defaultdict(list)
+    for episode in episodes:
+        groups[group_of(episode)].append(episode)
+    names = sorted(groups, key=lambda name: (order.index(name) if name in order else 99, name))
+    return {name: success_rate(groups[name]) for name in names}

@@ -1,0 +1,172 @@
+"""Play planned episodes, one after the other or many side by side, and record them."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Sequence
+from functools import partial
+from time import perf_counter
+from typing import NamedTuple
+
+from sql_env.evaluation.episodes import EpisodeResult, Step, shortened_gold
+from sql_env.evaluation.policies import BatchPolicy, Policy, SeededPolicy
+from sql_env.models import QuestionRecord, SQLAction, SQLObservation
+from sql_env.server.sql_environment import SQLEnvironment
+
+BROKE_OFF = "error"
+EnvironmentMaker = partial[SQLEnvironment]
+
+
+class PlannedEpisode(NamedTuple):
+    """A question to be played, and which of its samples this is."""
+
+    record: QuestionRecord
+    sample: int
+
+    @property
+    def key(self) -> tuple[str, int]:
+        return self.record.question_id, self.sample
+
+
+class RunningEpisode:
+    """An episode under way: an environment, its last observation, and the record so far."""
+
+    def __init__(self, env: SQLEnvironment, planned: PlannedEpisode, seed: int) -> None:
+        self.env = env
+        self._planned = planned
+        self._seed = seed
+        self._steps: list[Step] = []
+        self._environment_seconds = 0.0
+        self._policy_seconds = 0.0
+        self.observation: SQLObservation  # from `begin` on
+
+    def begin(self) -> None:
+        started = perf_counter()
+        self.observation = self.env.reset(question_id=self._planned.record.question_id)
+        self._environment_seconds = perf_counter() - started
+
+    def advance(self, action: SQLAction, policy_seconds: float) -> None:
+        """Play `action`, which took the policy `policy_seconds` to choose."""
+        started = perf_counter()
+        self.observation = seen = self.env.step(action)
+        self._environment_seconds += perf_counter() - started
+        self._policy_seconds += policy_seconds
+        metadata = seen.metadata
+        parts = metadata["reward_parts"]
+        self._steps.append(
+            Step(
+                action.action_type,
+                action.argument,
+                seen.result,
+                seen.error,
+                metadata.get("error_kind"),
+                parts["operational"],
+                parts["progress"],
+                parts["terminal"],
+                action.metadata,
+            )
+        )
+
+    def finish(self, error: BaseException | None = None) -> EpisodeResult:
+        """The record; `error` is what broke the episode off."""
+        record = self._planned.record
+        metadata = self.observation.metadata if error is None else {}
+        return EpisodeResult(
+            question_id=record.question_id,
+            question=record.question_text,
+            database=record.database_name,
+            difficulty=record.difficulty,
+            answer_type=record.answer_type,
+            gold_sql=record.gold_sql,
+            gold_answer=shortened_gold(record),
+            sample=self._planned.sample,
+            seed=self._seed,
+            steps=tuple(self._steps),
+            correct=metadata.get("correct", False),
+            verdict=metadata.get("verdict", ""),
+            stop_reason=metadata.get("stop_reason", BROKE_OFF),
+            error="" if error is None else f"{type(error).__name__}: {error}",
+            environment_seconds=self._environment_seconds,
+            policy_seconds=self._policy_seconds,
+        )
+
+
+def play_in_turn(
+    env: SQLEnvironment, policy: Policy, plan: Iterable[PlannedEpisode], seed: int
+) -> Generator[EpisodeResult, None, None]:
+    """One episode after the other."""
+    begin_episode = policy.begin_episode if isinstance(policy, SeededPolicy) else None
+    select_action = policy.select_action
+    for planned in plan:
+        episode = RunningEpisode(env, planned, seed)
+        try:
+            if begin_episode is not None:
+                begin_episode(f"{seed}/{planned.record.question_id}/{planned.sample}")
+            episode.begin()
+            while not episode.observation.done:
+                started = perf_counter()
+                action = select_action(episode.observation)
+                episode.advance(action, perf_counter() - started)
+        # Whatever a policy or a database gets wrong must cost one episode, not the evaluation.
+        except Exception as error:
+            yield episode.finish(error)
+        else:
+            yield episode.finish()
+
+
+def play_together(
+    env: SQLEnvironment,
+    policy: BatchPolicy,
+    plan: Sequence[PlannedEpisode],
+    seed: int,
+    batch_size: int,
+) -> Generator[EpisodeResult, None, None]:
+    """Up to `batch_size` episodes side by side; one that ends makes room for the next."""
+    make = environment_maker(env)
+    waiting = list(enumerate(plan))[::-1]
+    live: dict[int, RunningEpisode] = {}
+
+    def leave(number: int, error: Exception | None = None) -> EpisodeResult:
+        episode = live.pop(number)
+        episode.env.close()
+        return episode.finish(error)
+
+    while waiting or live:
+        while waiting and len(live) < batch_size:
+            number, planned = waiting.pop()
+            live[number] = RunningEpisode(make(questions=[planned.record]), planned, seed)
+            try:
+                live[number].begin()
+            except Exception as error:  # as in play_in_turn
+                yield leave(number, error)
+        numbers = list(live)
+        started = perf_counter()
+        try:
+            actions = policy.select_actions([live[n].observation for n in numbers], numbers)
+        except Exception as error:  # the batch is lost; resuming the run plays it again
+            for number in numbers:
+                yield leave(number, error)
+            continue
+        seconds = (perf_counter() - started) / len(numbers)
+        for number, action in zip(numbers, actions, strict=True):
+            try:
+                live[number].advance(action, seconds)
+            except Exception as error:
+                yield leave(number, error)
+            else:
+                if live[number].observation.done:
+                    yield leave(number)
+
+
+def environment_maker(env: SQLEnvironment) -> EnvironmentMaker:
+    """Makes environments with the rules and databases of `env`, for episodes beside it.
+
+    Picklable, so that it can be sent to another process.
+    """
+    return partial(
+        SQLEnvironment,
+        db_dir=env.db_dir,
+        step_budget=env.step_budget,
+        reward=env.reward_config,
+        limits=env.limits,
+        allow_last=env.allow_last,
+    )
