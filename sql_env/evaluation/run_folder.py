@@ -1,0 +1,212 @@
+"""A run is a folder: `config.json`, `episodes.jsonl`, `summary.json`.
+
+The episodes are appended as they end, so that a run that was interrupted can be resumed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import platform
+import re
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields
+from datetime import datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from sql_env.evaluation.episodes import EpisodeResult
+from sql_env.evaluation.green_agent import EvaluationResult
+from sql_env.models import QuestionRecord
+
+CONFIG, EPISODES, SUMMARY = "config.json", "episodes.jsonl", "summary.json"
+LEARNING_CURVE = "metrics.jsonl"  # a training run keeps it beside the episodes
+# Models and databases produce them, UTF-8 cannot hold them, and what this writes is valid JSON.
+LONE_SURROGATES = "backslashreplace"
+
+
+class RunError(ValueError):
+    """A run folder that cannot be used; the message says which file and what to do."""
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """All that is needed to play the run again, and to know where its numbers come from."""
+
+    policy: str
+    dataset: str
+    split: str
+    n_questions: int | None
+    seed: int
+    samples: int
+    step_budget: int
+    allow_last: bool
+    base: str | None = None
+    temperature: float = 0.0
+    max_new_tokens: int = 256
+    batch_size: int | None = None
+    device: str | None = None
+    dataset_hash: str = ""
+    commit: str = ""
+    created: str = ""
+    versions: dict[str, str] | None = None
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> RunConfig:
+        known = {field.name for field in fields(cls)}
+        return cls(**{name: value for name, value in values.items() if name in known})
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run as it lies on the disk."""
+
+    folder: Path
+    config: RunConfig
+    episodes: tuple[EpisodeResult, ...]
+
+    @property
+    def name(self) -> str:
+        return self.folder.name
+
+
+class RunFolder:
+    """Writes a run."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder
+
+    @classmethod
+    def create(cls, runs: Path, config: RunConfig) -> RunFolder:
+        """A new folder under `runs`, named after the time and the policy."""
+        moment = datetime.now().strftime("%Y%m%d-%H%M%S")
+        stem = f"{moment}-{slug(config.policy)}"
+        names = [stem, *(f"{stem}-{number}" for number in range(2, 100))]
+        folder = next(runs / name for name in names if not (runs / name).exists())
+        folder.mkdir(parents=True)
+        text = json.dumps(asdict(config), indent=2, ensure_ascii=False)
+        (folder / CONFIG).write_text(text + "\n", encoding="utf-8")
+        return cls(folder)
+
+    def append(self, episode: EpisodeResult) -> None:
+        """Keep an episode, whatever happens to the next one."""
+        with (self.path / EPISODES).open("a", encoding="utf-8", errors=LONE_SURROGATES) as file:
+            file.write(episode.to_json() + "\n")
+
+    def finish(self, result: EvaluationResult) -> None:
+        """Put the episodes in the order of the plan and write the summary."""
+        ordered = self.path / f"{EPISODES}.new"
+        with ordered.open("w", encoding="utf-8", errors=LONE_SURROGATES) as file:
+            file.writelines(episode.to_json() + "\n" for episode in result.episodes)
+        ordered.replace(self.path / EPISODES)
+        summary = {**result.summary.to_dict(), "interrupted": result.interrupted}
+        text = json.dumps(summary, indent=2, ensure_ascii=False)
+        (self.path / SUMMARY).write_text(text + "\n", encoding="utf-8")
+
+
+def read_run(folder: Path | str) -> Run:
+    """Read a run.
+
+    Raises:
+        RunError: it is not a run folder, or a file in it is damaged.
+    """
+    folder = Path(folder)
+    config_path = folder / CONFIG
+    if not config_path.is_file():
+        raise RunError(
+            f"{folder} is not a run: there is no {CONFIG} in it. "
+            f"`sql-env eval` makes runs and prints their paths"
+        )
+    try:
+        config = RunConfig.from_dict(json.loads(config_path.read_text(encoding="utf-8")))
+    except (ValueError, TypeError) as error:
+        raise RunError(f"{config_path} is damaged: {error}") from error
+    return Run(folder, config, read_episodes(folder / EPISODES))
+
+
+def read_episodes(path: Path) -> tuple[EpisodeResult, ...]:
+    """The episodes of a file; a last line that was cut off while being written is left out.
+
+    Where a question was played twice (it broke off and the run was resumed) the later one counts.
+    """
+    if not path.is_file():
+        return ()
+    lines = path.read_text(encoding="utf-8").split("\n")
+    episodes: dict[tuple[str, int], EpisodeResult] = {}
+    for number, line in enumerate(lines, start=1):
+        if not line:
+            continue
+        try:
+            episode = EpisodeResult.from_json(line)
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            if number == len(lines):
+                break
+            raise RunError(f"{path}, line {number} is not an episode: {error}") from error
+        episodes[episode.key] = episode
+    return tuple(episodes.values())
+
+
+def read_learning_curve(folder: Path) -> list[dict[str, Any]]:
+    """The rows of `metrics.jsonl`, where the run (or the folder around it) was a training."""
+    path = folder / LEARNING_CURVE
+    if not path.is_file():
+        return []
+    try:
+        return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line]
+    except ValueError as error:
+        raise RunError(f"{path} is damaged: {error}") from error
+
+
+def slug(text: str) -> str:
+    """`text` as a part of a file name, with its end kept where it is long."""
+    return re.sub(r"[^A-Za-z0-9]+", "-", text).strip("-")[-40:].strip("-") or "policy"
+
+
+def dataset_hash(questions: Sequence[QuestionRecord], db_dir: Path) -> str:
+    """Tells datasets apart: the questions and every byte of the databases they need."""
+    digest = hashlib.sha256()
+    for record in questions:
+        digest.update(record.model_dump_json().encode())
+    for name in sorted({record.database_name for record in questions}):
+        path = db_dir / name / f"{name}.sqlite"
+        if path.is_file():
+            with path.open("rb") as file:
+                digest.update(hashlib.file_digest(file, "sha256").digest())
+    return digest.hexdigest()[:16]
+
+
+def current_versions() -> dict[str, str]:
+    """What the numbers were made with; libraries only where they are in use."""
+    found = {"python": platform.python_version(), "sqlite": sqlite3.sqlite_version}
+    for name in ("sql_env", "torch", "transformers", "peft"):
+        if name in sys.modules:
+            try:
+                found[name] = version(name)
+            except PackageNotFoundError:
+                found[name] = str(getattr(sys.modules[name], "__version__", "?"))
+    return found
+
+
+def current_commit() -> str:
+    """The checkout's commit, with a + where files were changed; empty outside a checkout."""
+    checkout = Path(__file__).resolve().parent
+
+    def git(*arguments: str) -> str:
+        done = subprocess.run(
+            ["git", "-C", str(checkout), *arguments], capture_output=True, text=True, check=True
+        )
+        return done.stdout.strip()
+
+    try:
+        changed = git("status", "--porcelain", "--untracked-files=no")
+        return git("rev-parse", "HEAD") + ("+" if changed else "")
+    except (OSError, subprocess.CalledProcessError):
+        return ""
+
+
+def now() -> str:
+    return datetime.now().astimezone().isoformat(timespec="seconds")
