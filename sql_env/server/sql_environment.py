@@ -11,13 +11,13 @@ this module decides what follows what.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from enum import StrEnum
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from sql_env.core.database import Database, Limits, QueryResult, open_database, release
+from sql_env.core.database import Database, Limits, QueryResult, Row, open_database, release
 from sql_env.core.render import render_query_result, render_schema, unknown_table
 from sql_env.core.reward import RewardConfig, RewardParts, RewardTracker
 from sql_env.core.sql_errors import explain_sql_error
@@ -39,7 +39,22 @@ class StopReason(StrEnum):
 
 
 class EpisodeError(RuntimeError):
-    """`step` was called when no episode is running."""
+    """Something was asked that the state of the episode does not allow."""
+
+
+class UnknownQuestionError(KeyError):
+    """There is no such question, split or index; the message says what there is."""
+
+    def __str__(self) -> str:  # a KeyError shows its message in quotes
+        return str(self.args[0])
+
+
+class GoldAnswer(NamedTuple):
+    """What would have been right: shown to a person after the episode, never during it."""
+
+    sql: str
+    columns: tuple[str, ...]
+    rows: tuple[Row, ...]
 
 
 @lru_cache(maxsize=8192)
@@ -112,7 +127,7 @@ class SQLEnvironment:
         """Begin an episode: by `question_id`, by `split` and `index`, or drawn with `seed`.
 
         Raises:
-            KeyError: there is no such question; the message says what there is.
+            UnknownQuestionError: there is no such question; the message says what there is.
         """
         question = self._pick(seed, question_id, split, index)
         self._open(question)
@@ -123,6 +138,7 @@ class SQLEnvironment:
         self._described: dict[str, str] = {}
         self._history: list[str] = []
         self._last_result: QueryResult | None = None
+        self._shown_result: QueryResult | None = None
         self._done = False
         return self._observe()
 
@@ -166,6 +182,7 @@ class SQLEnvironment:
             if verdict:
                 text = "Correct." if verdict.correct else "Not correct."
 
+        self._shown_result = result
         parts = self._tracker.step(
             entry,
             result=result,
@@ -201,6 +218,26 @@ class SQLEnvironment:
     def last_result(self) -> QueryResult | None:
         """The whole result of the last successful query: what `@last` stands for."""
         return self._last_result if self._question else None
+
+    @property
+    def last_result_is_empty(self) -> bool:
+        """The last successful query returned no rows."""
+        return self._last_result is not None and not self._last_result.rows
+
+    @property
+    def shown_result(self) -> QueryResult | None:
+        """What the sandbox returned for the last action, whatever the action was."""
+        return self._shown_result if self._question else None
+
+    def reveal(self) -> GoldAnswer:
+        """The gold query and its result, once the episode is over.
+
+        Raises:
+            EpisodeError: the episode is still running, or none was begun.
+        """
+        if self._question is None or not self._done:
+            raise EpisodeError("the gold answer is shown after the episode: play it to its end")
+        return GoldAnswer(self._question.gold_sql, self._gold.columns, self._gold.rows)
 
     def close(self) -> None:
         """Give the database back. The environment can be reset again afterwards."""
@@ -272,17 +309,21 @@ class SQLEnvironment:
     ) -> QuestionRecord:
         if question_id is not None:
             if question_id not in self._by_id:
-                raise KeyError(f"no question {question_id!r} among {len(self._by_id)} loaded")
+                raise UnknownQuestionError(
+                    f"no question {question_id!r} among {len(self._by_id)} loaded"
+                )
             return self._by_id[question_id]
         pool: list[QuestionRecord] = self.questions
         if split is not None:
             pool = [record for record in self.questions if record.split == split]
         if not pool:
-            raise KeyError(f"no questions in split {split!r}: there are {self.splits}")
+            raise UnknownQuestionError(f"no questions in split {split!r}: there are {self.splits}")
         if index is None:
             return random.Random(seed).choice(pool)
         if not 0 <= index < len(pool):
-            raise KeyError(f"index {index} is outside 0..{len(pool) - 1} of split {split!r}")
+            raise UnknownQuestionError(
+                f"index {index} is outside 0..{len(pool) - 1} of split {split!r}"
+            )
         return pool[index]
 
     @property
