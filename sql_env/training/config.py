@@ -27,6 +27,8 @@ from sql_env.training.settings import (
     read_file,
 )
 
+from sql_env.training.trajectories import TrajectoryMix
+
 if TYPE_CHECKING:
     from peft import LoraConfig
     from trl import GRPOConfig as TRLGRPOConfig
@@ -61,8 +63,22 @@ class LoraSettings:
 
 @dataclass(frozen=True)
 class WarmupConfig:
-    """The supervised warm-up on oracle trajectories that precedes GRPO."""
+    """The supervised warm-up on oracle trajectories that precedes GRPO.
 
+    Attributes:
+        split: the questions to imitate on; several splits as `train+wide`.
+        mix: how often each shape of trajectory occurs.
+        recovery_epochs: a second stage that adds the model's own failed queries, mended; 0 is off.
+        recovery_questions: play only so many questions to find failed queries; None plays all.
+        recovery_rate: the second stage's learning rate, as a share of the first's.
+    """
+
+    split: str = "train"
+    mix: TrajectoryMix = field(default_factory=TrajectoryMix)
+    recovery_epochs: float = field(default=0.0, metadata={"min": 0.0})
+    recovery_questions: int | None = field(default=None, metadata={"min": 1})
+    recovery_rate: float = field(default=0.5, metadata={"above": 0.0})
+    weight_decay: float = field(default=0.01, metadata={"min": 0.0})
     trajectories_per_question: int = field(default=1, metadata={"min": 1})
     num_train_epochs: float = field(default=2.0, metadata={"above": 0.0})
     max_steps: int | None = field(default=None, metadata={"min": 1})

@@ -1,0 +1,76 @@
+"""How to go on after a query that failed: learned from the policy's own mistakes.
+
+A policy that was only shown flawless episodes has never seen its own errors, and repeats them. So
+it plays the training questions; wherever its query fails, or comes back empty although the answer
+is not, the analyst takes over from there: looks at what was missed, mends the query and answers.
+Only the analyst's turns are imitated.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from sql_env.models import QuestionRecord, SQLAction
+from sql_env.server.sql_environment import SQLEnvironment
+from sql_env.training.canonical_sql import canonical_sql, compared_columns, tables_in_order
+from sql_env.training.trajectories import Analyst, Trajectory, database_of, look_at_values
+
+_MISSING_NAMES = ("no_such_column", "no_such_table")
+
+
+def recoveries(
+    episodes: Iterable[tuple[QuestionRecord, Sequence[SQLAction]]],
+    make_environment: Callable[[bool], SQLEnvironment],
+    seed: int = 42,
+) -> Iterator[Trajectory]:
+    """A mended trajectory for every played episode that has a query worth mending."""
+    environment = make_environment(True)
+    for number, (record, actions) in enumerate(episodes):
+        draw = random.Random(f"{seed}/{number}/{record.question_id}")
+        mended = recover(environment, record, actions, draw)
+        if mended is not None:
+            yield mended
+    environment.close()
+
+
+def recover(
+    environment: SQLEnvironment,
+    record: QuestionRecord,
+    actions: Sequence[SQLAction],
+    draw: random.Random,
+) -> Trajectory | None:
+    """Replay `actions` up to the first failed query and go on as an analyst would.
+
+    Returns None where no query fails, or too few steps are left to mend it.
+    """
+    analyst = Analyst(environment, record)
+    for action in actions:
+        if analyst.observation.done or action.action_type == "ANSWER":
+            return None
+        seen = analyst.act(action.action_type, action.argument, imitated=False)
+        if action.action_type == "QUERY" and (seen.error or environment.last_result_is_empty):
+            break
+    else:
+        return None
+    if analyst.observation.done or _gold_is_empty(environment, record):
+        return None
+    with database_of(environment, record) as database:
+        query = canonical_sql(record.gold_sql, database)
+        tables = tables_in_order(query, database)
+        compared = list(compared_columns(query, database))
+    spare = analyst.observation.budget_remaining - 2
+    failed = analyst.observation
+    if failed.metadata.get("error_kind") in _MISSING_NAMES:
+        described = environment.state.described_tables
+        for table in [name for name in tables if name not in described][:spare]:
+            analyst.act("DESCRIBE", table)
+    elif not failed.error and compared and spare > 0 and draw.random() < 0.7:
+        table, column = draw.choice(compared)
+        analyst.act("QUERY", look_at_values(table, column))
+    return analyst.finish(query)
+
+
+def _gold_is_empty(environment: SQLEnvironment, record: QuestionRecord) -> bool:
+    with database_of(environment, record) as database:
+        return not database.query(record.gold_sql).rows

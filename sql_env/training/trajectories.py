@@ -1,0 +1,190 @@
+"""Episodes worth imitating: what an analyst who knows the answer would have done.
+
+Every trajectory is played through the real environment, so its observations are real. Shapes vary
+(a table too many, a look at the values, a slip and its repair), because a model that has seen one
+shape only repeats it. A slip is shown but never imitated: its turn carries no loss.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from sqlglot import exp, parse_one
+from sqlglot.errors import SqlglotError
+
+from sql_env.core.database import Database, open_database, release
+from sql_env.evaluation.policies import answer_from_result
+from sql_env.models import QuestionRecord, SQLAction, SQLObservation
+from sql_env.server.sql_environment import LAST_RESULT, SQLEnvironment
+from sql_env.training.canonical_sql import canonical_sql, compared_columns, tables_in_order
+from sql_env.training.parsing import format_action
+from sql_env.training.prompts import format_observation
+
+
+@dataclass(frozen=True)
+class Turn:
+    """What the agent read, what it did, and whether to learn from that."""
+
+    observation: str
+    action: str
+    imitated: bool = True
+
+
+@dataclass(frozen=True)
+class Trajectory:
+    """An episode that ends in success."""
+
+    question_id: str
+    turns: tuple[Turn, ...]
+
+
+@dataclass(frozen=True)
+class TrajectoryMix:
+    """How often each shape occurs.
+
+    Attributes:
+        detour: describes a table that the query does not need.
+        sample: looks at some rows where the query compares with a text.
+        slip: begins with a query that fails or comes back empty, and mends it.
+        typed_answer: plays without `@last`, so that answers are typed out.
+    """
+
+    detour: float = 0.25
+    sample: float = 0.25
+    slip: float = 0.1
+    typed_answer: float = 0.15
+
+
+class Analyst:
+    """Plays one question through an environment and writes down every turn."""
+
+    def __init__(self, environment: SQLEnvironment, record: QuestionRecord) -> None:
+        self.environment = environment
+        self.record = record
+        self.turns: list[Turn] = []
+        self.observation = environment.reset(question_id=record.question_id)
+
+    def act(self, kind: str, argument: str, *, imitated: bool = True) -> SQLObservation:
+        """Play one action and remember it."""
+        action = SQLAction(action_type=kind, argument=argument)
+        turn = Turn(format_observation(self.observation), format_action(action), imitated)
+        self.turns.append(turn)
+        self.observation = self.environment.step(action)
+        return self.observation
+
+    def finish(self, query: str) -> Trajectory | None:
+        """Run the right query and answer with its result; None where that does not succeed."""
+        if self.observation.budget_remaining < 2:
+            return None
+        self.act("QUERY", query)
+        self.act("ANSWER", self._answer())
+        if not self.observation.metadata.get("correct"):
+            return None
+        return Trajectory(self.record.question_id, tuple(self.turns))
+
+    def _answer(self) -> str:
+        if self.environment.allow_last:
+            return LAST_RESULT
+        return answer_from_result(self.observation.result, allow_last=False)
+
+
+class Trajectories:
+    """Oracle trajectories for questions of one dataset.
+
+    Args:
+        make_environment: called with `allow_last`; the environments must know the questions.
+        mix: how often each shape occurs.
+        seed: the same seed gives the same trajectories.
+    """
+
+    def __init__(
+        self,
+        make_environment: Callable[[bool], SQLEnvironment],
+        mix: TrajectoryMix = TrajectoryMix(),
+        seed: int = 42,
+    ) -> None:
+        self._with_last = make_environment(True)
+        self._typed = make_environment(False)
+        self.mix = mix
+        self.seed = seed
+
+    def play(
+        self, records: Sequence[QuestionRecord], copies: int = 1, first_copy: int = 0
+    ) -> Iterator[Trajectory]:
+        """Up to `copies` differently shaped trajectories per question; failures are left out."""
+        for copy in range(first_copy, first_copy + copies):
+            for record in records:
+                draw = random.Random(f"{self.seed}/{copy}/{record.question_id}")
+                trajectory = self.play_one(record, draw)
+                if trajectory is not None:
+                    yield trajectory
+
+    def play_one(self, record: QuestionRecord, draw: random.Random) -> Trajectory | None:
+        """One trajectory, or None where the question cannot be won in this shape."""
+        environment = self._typed if draw.random() < self.mix.typed_answer else self._with_last
+        analyst = Analyst(environment, record)
+        with database_of(environment, record) as database:
+            query = canonical_sql(record.gold_sql, database)
+            tables = tables_in_order(query, database) or list(record.tables_involved)
+            compared = list(compared_columns(query, database))
+            slip = _slip(query, database, draw) if draw.random() < self.mix.slip else None
+        others = [name for name in analyst.observation.table_names if name not in tables]
+        if others and draw.random() < self.mix.detour:
+            tables.insert(draw.randrange(len(tables) + 1), draw.choice(others))
+        # QUERY and ANSWER need two steps; looking at values and a slip, three more.
+        for table in tables[: max(1, environment.step_budget - 5)]:
+            analyst.act("DESCRIBE", table)
+        if compared and draw.random() < self.mix.sample:
+            analyst.act("SAMPLE", compared[0][0])
+        if slip is not None:
+            seen = analyst.act("QUERY", slip, imitated=False)
+            if compared and not seen.error:
+                table, column = compared[0]
+                analyst.act("QUERY", look_at_values(table, column))
+        return analyst.finish(query)
+
+    def close(self) -> None:
+        self._with_last.close()
+        self._typed.close()
+
+
+@contextmanager
+def database_of(environment: SQLEnvironment, record: QuestionRecord) -> Iterator[Database]:
+    """The database of a question, taken from the pool for a while."""
+    name = record.database_name
+    database = open_database(environment.db_dir / name / f"{name}.sqlite")
+    try:
+        yield database
+    finally:
+        release(database)
+
+
+def look_at_values(table: str, column: str) -> str:
+    """The query that shows how the values of a column are really spelt."""
+    column = exp.to_identifier(column).sql(dialect="sqlite")
+    table = exp.to_identifier(table).sql(dialect="sqlite")
+    return f"SELECT DISTINCT {column} FROM {table} LIMIT 20"
+
+
+def _slip(query: str, database: Database, draw: random.Random) -> str | None:
+    """A query an analyst might have tried first: a name or a value that is not quite right."""
+    try:
+        tree = parse_one(query, read="sqlite")
+    except SqlglotError:
+        return None
+    texts = [item for item in tree.find_all(exp.Literal) if item.is_string and item.name.isascii()]
+    columns = [item for item in tree.find_all(exp.Column) if isinstance(item.this, exp.Identifier)]
+    if texts and draw.random() < 0.5:
+        text = draw.choice(texts)
+        text.set("this", draw.choice([text.name.upper(), text.name.lower(), text.name + "s"]))
+    elif columns:
+        column = draw.choice(columns)
+        column.this.set("this", draw.choice(["name", "id", column.name + "_name", "value"]))
+    else:
+        return None
+    slip = tree.sql(dialect="sqlite")
+    result = database.query(slip)
+    return slip if not result.ok or not result.rows else None

@@ -1,0 +1,210 @@
+"""The supervised warm-up: imitate an analyst before learning from reward.
+
+A small model that has never seen the game earns nothing, and GRPO learns nothing from nothing. The
+warm-up shows it whole multi-turn episodes, with loss on the model's own turns only (single-turn
+examples teach it to DESCRIBE and stop there). A second stage adds episodes in which its own failed
+queries are mended.
+
+    sql-env warmup --preset gpu --dataset data/spider --out runs/warmup
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import random
+import time
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sql_env.evaluation.conversation import ChatLayout, ContextWindowError, Conversation
+from sql_env.models import QuestionRecord
+from sql_env.questions import filter_questions, load_questions
+from sql_env.server.sql_environment import SQLEnvironment
+from sql_env.training.config import GRPOConfig
+from sql_env.training.prompts import get_system_prompt
+from sql_env.training.recovery import recoveries
+from sql_env.training.trajectories import Trajectories, Trajectory
+
+if TYPE_CHECKING:
+    from datasets import Dataset
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase, TrainerCallback
+
+IGNORED = -100  # the label that carries no loss
+
+
+def warm_up(
+    config: GRPOConfig,
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    *,
+    questions: Sequence[QuestionRecord] | None = None,
+    callbacks: Sequence[TrainerCallback] = (),
+) -> list[dict[str, Any]]:
+    """Warm `model` up in place; returns the log entries of the stages, one after the other.
+
+    Args:
+        config: `config.warmup` says how long and on what.
+        questions: what to imitate; default: `config.warmup.split` of the configured dataset.
+        callbacks: passed to TRL's trainer.
+    """
+    settings = config.warmup
+    if questions is None:
+        loaded = load_questions(config.dataset.questions_path)
+        questions = filter_questions(loaded, split=settings.split)
+    source = Trajectories(_environments(config, questions), settings.mix, config.seed)
+    shown = list(source.play(questions, settings.trajectories_per_question))
+    log = train_on(shown, "imitate", config, model, tokenizer, callbacks)
+    if settings.recovery_epochs:
+        mended = mend_own_mistakes(config, model, tokenizer, questions)
+        copies = settings.trajectories_per_question
+        again = source.play(questions, copies, first_copy=copies)
+        log += train_on([*again, *mended], "recover", config, model, tokenizer, callbacks)
+    source.close()
+    return log
+
+
+def mend_own_mistakes(
+    config: GRPOConfig,
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    questions: Sequence[QuestionRecord],
+) -> list[Trajectory]:
+    """Let the model play, and mend the queries that failed."""
+    from sql_env.training.rollout import play_questions
+
+    draw = random.Random(config.seed)
+    wanted = config.warmup.recovery_questions or len(questions)
+    chosen = draw.sample(list(questions), min(wanted, len(questions)))
+    played = play_questions(chosen, model, tokenizer, config)
+    environments = _environments(config, questions)
+    return list(recoveries(zip(chosen, played, strict=True), environments, config.seed))
+
+
+def train_on(
+    trajectories: Sequence[Trajectory],
+    stage: str,
+    config: GRPOConfig,
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    callbacks: Sequence[TrainerCallback] = (),
+) -> list[dict[str, Any]]:
+    """One stage of supervised training with TRL's `SFTTrainer`."""
+    from trl import SFTConfig, SFTTrainer
+
+    settings = config.warmup
+    precision = config.resolved_precision()
+    recovering = stage == "recover"
+    arguments = SFTConfig(
+        output_dir=str(Path(config.output_dir) / stage),
+        num_train_epochs=settings.recovery_epochs if recovering else settings.num_train_epochs,
+        max_steps=settings.max_steps if settings.max_steps is not None else -1,
+        learning_rate=settings.learning_rate * (settings.recovery_rate if recovering else 1.0),
+        lr_scheduler_type="cosine",
+        warmup_steps=0.03,
+        weight_decay=settings.weight_decay,
+        per_device_train_batch_size=settings.per_device_train_batch_size,
+        gradient_accumulation_steps=settings.gradient_accumulation_steps,
+        train_sampling_strategy="group_by_length",
+        length_column_name="length",
+        logging_steps=settings.logging_steps,
+        save_strategy="no",
+        bf16=precision == "bf16",
+        fp16=precision == "fp16",
+        use_cpu=config.device == "cpu",
+        gradient_checkpointing=config.gradient_checkpointing,
+        max_length=config.max_context_tokens,
+        seed=config.seed,
+        data_seed=config.seed,
+        report_to="none",
+        disable_tqdm=True,
+    )
+    examples = as_examples(trajectories, tokenizer, config)
+    trainer = SFTTrainer(
+        model=model,
+        args=arguments,
+        train_dataset=examples,
+        processing_class=tokenizer,
+        callbacks=list(callbacks),
+    )
+    started = time.monotonic()
+    trainer.train()
+    seconds = time.monotonic() - started
+    tokens = sum(examples["length"])
+    summary = {"examples": len(examples), "tokens_per_epoch": tokens, "seconds": round(seconds, 1)}
+    return [{"stage": stage, **entry} for entry in [*trainer.state.log_history, summary]]
+
+
+def as_examples(
+    trajectories: Iterable[Trajectory], tokenizer: PreTrainedTokenizerBase, config: GRPOConfig
+) -> Dataset:
+    """Token ids and labels, in the very layout in which rollouts are sampled.
+
+    Episodes longer than the context window are left out rather than cut: a cut one has no answer.
+    """
+    from datasets import Dataset
+
+    layout = ChatLayout.of(tokenizer, enable_thinking=config.enable_thinking)
+    rows = []
+    for trajectory in trajectories:
+        try:
+            ids, labels = tokens_and_labels(trajectory, layout, config.max_context_tokens)
+        except ContextWindowError:
+            continue
+        if len(ids) <= config.max_context_tokens:
+            rows.append({"input_ids": ids, "labels": labels, "length": len(ids)})
+    if not rows:
+        raise ValueError(
+            f"no trajectory fits in max_context_tokens={config.max_context_tokens}: raise it"
+        )
+    return Dataset.from_list(rows)
+
+
+def tokens_and_labels(
+    trajectory: Trajectory, layout: ChatLayout, max_tokens: int
+) -> tuple[list[int], list[int]]:
+    """One trajectory as (input ids, labels)."""
+    first, *rest = trajectory.turns
+    talk = Conversation(layout, get_system_prompt(), first.observation)
+    imitated: list[bool] = []
+    for turn in [first, *rest]:
+        if turn is not first:
+            before = len(talk.completion_ids)
+            talk.add_observation(turn.observation)
+            imitated += [False] * (len(talk.completion_ids) - before)
+        before = len(imitated)
+        talk.add_assistant_text(turn.action)
+        imitated += [turn.imitated] * (len(talk.completion_ids) - before)
+    labels = [
+        token if learn and mask else IGNORED
+        for token, mask, learn in zip(talk.completion_ids, talk.env_mask, imitated, strict=True)
+    ]
+    return talk.prompt_ids + talk.completion_ids, [IGNORED] * len(talk.prompt_ids) + labels
+
+
+def save_trajectories(trajectories: Iterable[Trajectory], path: Path) -> None:
+    """One JSON line per trajectory, to read what a model is taught."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", encoding="utf-8") as file:
+        for trajectory in trajectories:
+            file.write(json.dumps(dataclasses.asdict(trajectory), ensure_ascii=False) + "\n")
+
+
+class _Environments:
+    """Makes the environments that trajectories are played in."""
+
+    def __init__(self, config: GRPOConfig, questions: Sequence[QuestionRecord]) -> None:
+        self._config = config
+        self._questions = questions
+
+    def __call__(self, allow_last: bool) -> SQLEnvironment:
+        return SQLEnvironment(
+            db_dir=self._config.dataset.db_dir,
+            questions=self._questions,
+            step_budget=self._config.step_budget,
+            allow_last=allow_last,
+        )
+
+
+_environments = _Environments
