@@ -1,0 +1,146 @@
+"""What a run begins with: a model with its tokenizer, and the questions as chat prompts."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sql_env.models import QuestionRecord
+from sql_env.questions import QuestionLoadError, filter_questions, load_questions
+from sql_env.training import smollm2
+from sql_env.training.config import GRPOConfig
+from sql_env.training.prompts import get_system_prompt
+
+if TYPE_CHECKING:
+    from datasets import Dataset as RowDataset
+
+
+class ModelLoadError(RuntimeError):
+    """A model that cannot be loaded; the message names it and says what was tried."""
+
+
+def load_model_and_tokenizer(
+    model_name: str, *, dtype: str = "float32", device: str | None = None
+) -> tuple[Any, Any]:
+    """Load a causal language model and its tokenizer, ready to train.
+
+    Args:
+        model_name: a hub id, a model folder, a PEFT adapter folder, or `smollm2-135m`.
+        dtype: of the weights. Full fine-tuning wants float32 even where the arithmetic is bf16:
+            a small update vanishes in a bf16 weight.
+        device: where to put the model; None is the GPU if there is one.
+
+    Raises:
+        ModelLoadError: names the model and says what was tried.
+    """
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    source = _resolve(model_name)
+    try:
+        if isinstance(source, Path) and (source / "adapter_config.json").is_file():
+            model = _load_adapter(source, dtype)
+        else:
+            model = AutoModelForCausalLM.from_pretrained(source, dtype=getattr(torch, dtype))
+        tokenizer = AutoTokenizer.from_pretrained(source, padding_side="left")
+    except (OSError, ValueError) as error:
+        raise _load_error(model_name, source, error) from error
+    if tokenizer.pad_token_id is None:
+        tokenizer.pad_token = tokenizer.eos_token
+    model.to(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    return model, tokenizer
+
+
+def load_training_questions(config: GRPOConfig, split: str | None = None) -> list[QuestionRecord]:
+    """The questions of a split that pass the difficulty filter, in the order of the seed.
+
+    Raises:
+        QuestionLoadError: names the path when it cannot be read or nothing passes the filter.
+    """
+    split = split or config.train_split
+    path = config.dataset.questions_path
+    records = load_questions(path)
+    chosen = filter_questions(records, split=split, difficulties=config.difficulty_filter)
+    if not chosen:
+        splits = ", ".join(sorted({record.split for record in records})) or "none"
+        raise QuestionLoadError(
+            f"{path}: no question has split {split!r} and difficulty "
+            f"{' or '.join(config.difficulty_filter)}; it holds {len(records)} questions in the "
+            f"splits {splits}"
+        )
+    random.Random(config.seed).shuffle(chosen)
+    return chosen[: config.max_questions] if split == config.train_split else chosen
+
+
+def load_question_prompts(config: GRPOConfig, split: str | None = None) -> RowDataset:
+    """The questions as rows for TRL: `prompt` (chat messages), `question_id`, `difficulty`.
+
+    TRL hands `rollout_func` the messages and nothing else of a row, so the question's id lies on
+    the user message too.
+    """
+    from datasets import Dataset as RowDataset
+
+    return RowDataset.from_list(
+        [question_prompt(record) for record in load_training_questions(config, split)]
+    )
+
+
+def question_prompt(record: QuestionRecord) -> dict[str, Any]:
+    """One row of the training set."""
+    return {
+        "prompt": [
+            {"role": "system", "content": get_system_prompt()},
+            {
+                "role": "user",
+                "content": record.question_text,
+                "question_id": record.question_id,
+            },
+        ],
+        "question_id": record.question_id,
+        "difficulty": record.difficulty,
+    }
+
+
+def _resolve(model_name: str) -> Path | str:
+    """A folder, or a hub id."""
+    if model_name.lower() == smollm2.NAME:
+        try:
+            return smollm2.model_folder()
+        except smollm2.DownloadError as error:
+            raise ModelLoadError(f"cannot load {model_name!r}: {error}") from error
+    folder = Path(model_name).expanduser()
+    if folder.is_dir():
+        if not any((folder / name).is_file() for name in ("config.json", "adapter_config.json")):
+            inside = sorted(path.parent.name for path in folder.glob("*/config.json"))
+            hint = f"; it holds models in {', '.join(inside)}" if inside else ""
+            raise ModelLoadError(
+                f"cannot load {model_name!r}: the folder has neither config.json nor "
+                f"adapter_config.json{hint}"
+            )
+        return folder
+    if folder.is_absolute() or model_name.startswith((".", "~")) or model_name.count("/") > 1:
+        raise ModelLoadError(f"cannot load {model_name!r}: there is no such folder")
+    return model_name
+
+
+def _load_adapter(folder: Path, dtype: str) -> Any:
+    from peft import PeftModel
+
+    settings = json.loads((folder / "adapter_config.json").read_text(encoding="utf-8"))
+    base, _ = load_model_and_tokenizer(
+        settings["base_model_name_or_path"], dtype=dtype, device="cpu"
+    )
+    return PeftModel.from_pretrained(base, folder, is_trainable=True)
+
+
+def _load_error(model_name: str, source: Path | str, error: Exception) -> ModelLoadError:
+    reason = str(error).strip().splitlines()[0]
+    if isinstance(source, Path):
+        return ModelLoadError(f"cannot load {model_name!r}: tried the folder {source}: {reason}")
+    return ModelLoadError(
+        f"cannot load {model_name!r}: tried a folder of that name (there is none) and the Hugging "
+        f"Face hub ({reason}). Check the spelling and the network, give a folder, or take "
+        f"{smollm2.NAME}, which needs no hub"
+    )
