@@ -64,7 +64,7 @@ def compared_columns(sql: str, database: Database) -> Iterator[tuple[str, str]]:
 
 
 def _use_schema_names(tree: exp.Expression, database: Database) -> None:
-    """Spell tables and columns as the schema does; read "x" as a text where no column is called x."""
+    """Spell names as the schema does; read "x" as a text where no column is called x."""
     by_alias: dict[str, str] = {}
     for table in tree.find_all(exp.Table):
         if re.fullmatch(r"t\d+", table.alias):
@@ -89,9 +89,8 @@ def _use_schema_names(tree: exp.Expression, database: Database) -> None:
         spelling = next((spellings[t][lowered] for t in tables if lowered in spellings[t]), None)
         if spelling is not None and isinstance(column.this, exp.Identifier):
             column.this.set("this", spelling)
-        elif spelling is None and not qualifier and column.this.args.get("quoted"):
-            if lowered not in aliases:
-                column.replace(exp.Literal.string(column.name))
+        elif column.this.args.get("quoted") and not qualifier and lowered not in aliases:
+            column.replace(exp.Literal.string(column.name))
 
 
 def _join_step_by_step(select: exp.Select) -> None:

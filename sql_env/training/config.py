@@ -26,7 +26,6 @@ from sql_env.training.settings import (
     parse_assignments,
     read_file,
 )
-
 from sql_env.training.trajectories import TrajectoryMix
 
 if TYPE_CHECKING:
