@@ -148,6 +148,9 @@ def play_together(
             continue
         seconds = (perf_counter() - started) / len(numbers)
         for number, action in zip(numbers, actions, strict=True):
+            if isinstance(action, Exception):
+                yield leave(number, action)
+                continue
             try:
                 live[number].advance(action, seconds)
             except Exception as error:

@@ -33,10 +33,11 @@ class BatchPolicy(Protocol):
 
     def select_actions(
         self, observations: Sequence[SQLObservation], episodes: Sequence[int]
-    ) -> list[SQLAction]:
+    ) -> Sequence[SQLAction | Exception]:
         """One action per observation; `episodes` says which episode each belongs to.
 
-        An observation with `step_count == 0` begins its episode.
+        An observation with `step_count == 0` begins its episode, and an episode that is not asked
+        about any more is over. An exception in the place of an action ends that episode alone.
         """
         ...
 

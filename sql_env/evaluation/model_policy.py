@@ -1,0 +1,136 @@
+"""A language model plays: all running episodes are generated together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from sql_env.evaluation.conversation import ChatLayout, ContextWindowError, Conversation
+from sql_env.evaluation.dialogue import Dialogue
+from sql_env.models import SQLAction, SQLObservation
+
+TokenGenerator = Callable[[list[list[int]]], list[list[int]]]
+"""Contexts in, completions out: token ids without the context, up to and with the stop token."""
+
+
+class ModelPolicy:
+    """A causal language model behind a `generate` function.
+
+    Args:
+        generate: turns contexts into completions; `HFGenerator` or a faster one.
+        tokenizer: its chat template lays the turns out.
+        dialogue: the prompt and the parser.
+        max_tokens: the model's window for context and completion together.
+        max_new_tokens: the part of the window that a completion may need.
+    """
+
+    def __init__(
+        self,
+        generate: TokenGenerator,
+        tokenizer: Any,
+        dialogue: Dialogue,
+        *,
+        max_tokens: int | None = None,
+        max_new_tokens: int = 256,
+    ) -> None:
+        self._generate = generate
+        self._layout = ChatLayout.of(tokenizer)
+        self._dialogue = dialogue
+        self._max_tokens = max_tokens
+        self._max_new_tokens = max_new_tokens
+        self._conversations: dict[int, Conversation] = {}
+
+    def select_actions(
+        self, observations: Sequence[SQLObservation], episodes: Sequence[int]
+    ) -> list[SQLAction | Exception]:
+        chosen: dict[int, SQLAction | Exception] = {}
+        running: dict[int, Conversation] = {}
+        for observation, episode in zip(observations, episodes, strict=True):
+            try:
+                running[episode] = self._listen(observation, episode)
+            except ContextWindowError as error:
+                chosen[episode] = error
+        # Episodes that are not asked about any more are over: their conversations go.
+        self._conversations = running
+        contexts = [conversation.context_ids for conversation in running.values()]
+        completions = self._generate(contexts) if contexts else []
+        for episode, context, ids in zip(running, contexts, completions, strict=True):
+            text = running[episode].add_completion(ids)
+            chosen[episode] = self._dialogue.understand(
+                text, prompt_tokens=len(context), completion_tokens=len(ids)
+            )
+        return [chosen[episode] for episode in episodes]
+
+    def _listen(self, observation: SQLObservation, episode: int) -> Conversation:
+        words = self._dialogue.format_observation(observation)
+        if observation.step_count == 0:
+            return Conversation(
+                self._layout,
+                self._dialogue.system_prompt,
+                words,
+                max_tokens=self._max_tokens,
+                reserve=self._max_new_tokens,
+            )
+        conversation = self._conversations[episode]
+        conversation.add_observation(words)
+        return conversation
+
+
+class HFGenerator:
+    """`model.generate` over a left-padded batch, greedy or sampled.
+
+    Args:
+        model: a transformers causal language model, with or without a PEFT adapter.
+        stop_ids: tokens that end a completion.
+        pad_id: fills the shorter contexts.
+        max_new_tokens: the longest completion.
+        temperature: 0 takes the likeliest token; above 0 samples.
+        seed: makes a sampled run repeatable, with the same batches on the same device.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        *,
+        stop_ids: Sequence[int],
+        pad_id: int,
+        max_new_tokens: int = 256,
+        temperature: float = 0.0,
+        seed: int = 0,
+    ) -> None:
+        import torch
+        from transformers import GenerationConfig
+
+        torch.manual_seed(seed)
+        self._model = model.eval()
+        self._stop_ids = frozenset(stop_ids)
+        self._pad_id = pad_id
+        sampling = {"do_sample": True, "temperature": temperature, "top_k": 0, "top_p": 1.0}
+        self._config = GenerationConfig(
+            max_new_tokens=max_new_tokens,
+            eos_token_id=sorted(self._stop_ids),
+            pad_token_id=pad_id,
+            **(sampling if temperature > 0 else {"do_sample": False}),
+        )
+
+    def __call__(self, contexts: list[list[int]]) -> list[list[int]]:
+        import torch
+
+        width = max(map(len, contexts))
+        padded = [[self._pad_id] * (width - len(ids)) + ids for ids in contexts]
+        mask = [[0] * (width - len(ids)) + [1] * len(ids) for ids in contexts]
+        device = self._model.device
+        with torch.inference_mode():
+            output = self._model.generate(
+                input_ids=torch.tensor(padded, device=device),
+                attention_mask=torch.tensor(mask, device=device),
+                generation_config=self._config,
+            )
+        return [self._until_stop(ids) for ids in output[:, width:].tolist()]
+
+    def _until_stop(self, ids: list[int]) -> list[int]:
+        """Without the padding that a batch appends to those that stopped early."""
+        for position, token in enumerate(ids):
+            if token in self._stop_ids:
+                return ids[: position + 1]
+        return ids
