@@ -1,141 +1,183 @@
-"""A read-only sandbox around one SQLite database.
+"""A read-only database for untrusted SQL: its tables, its schema, its queries.
 
-What is covered
-    (to be completed with the tests)
-What is not covered
-    (to be completed with the tests)
+Connections are pooled by file and borrowed for one query at a time, so that thousands of sessions
+need no more of them than there are queries running at once. What the sandbox covers and what it
+does not is said in `sql_env.core.sandbox`.
 """
 
 from __future__ import annotations
 
+import os
 import sqlite3
-import time
-from collections.abc import Sequence
+import threading
+from collections import OrderedDict
 from dataclasses import dataclass
-from enum import StrEnum
+from functools import lru_cache
 from pathlib import Path
-from typing import NamedTuple
 
-Cell = None | int | float | str | bytes
-Row = tuple[Cell, ...]
+from sql_env.core.sandbox import (
+    Cell,
+    ErrorKind,
+    Limits,
+    QueryResult,
+    Row,
+    Sandbox,
+    connect,
+    decode,
+)
+from sql_env.core.schema import (
+    Column,
+    ForeignKey,
+    TableSchema,
+    quote_identifier,
+    read_schema,
+    table_names,
+)
+
+__all__ = [
+    "Cell",
+    "Column",
+    "Database",
+    "DatabaseOpenError",
+    "ErrorKind",
+    "ForeignKey",
+    "Limits",
+    "QueryResult",
+    "Row",
+    "TableSchema",
+    "open_database",
+    "quote_identifier",
+    "release",
+]
+
+IDLE_CONNECTIONS = 32
 
 
-class ErrorKind(StrEnum):
-    """Why a query came back without rows; kept with every step so that runs can be analysed."""
-
-    SYNTAX = "syntax"
-    NO_TABLE = "no_such_table"
-    NO_COLUMN = "no_such_column"
-    DENIED = "denied"
-    MULTIPLE = "several_statements"
-    TIMEOUT = "timeout"
-    TOO_LARGE = "too_large"
-    OTHER = "other"
+class DatabaseOpenError(ValueError):
+    """A database that cannot be used; the message names the path and what to do."""
 
 
 @dataclass(frozen=True)
-class Limits:
-    """What one query may cost."""
+class _File:
+    """A file as it was when it was opened: one that has been replaced since is another."""
 
-    seconds: float = 2.0
-    rows: int = 10_000
-    bytes: int = 4_000_000
+    path: Path
+    modified: int
+    size: int
 
-
-@dataclass(frozen=True, slots=True)
-class QueryResult:
-    """Outcome of one query: rows, or an error; never both."""
-
-    columns: tuple[str, ...] = ()
-    rows: tuple[Row, ...] = ()
-    reads: frozenset[tuple[str, str]] = frozenset()  # (table, column) the sandbox saw being read
-    error: str = ""
-    error_kind: ErrorKind | None = None
-
-    @property
-    def ok(self) -> bool:
-        return not self.error
+    @classmethod
+    def at(cls, path: Path) -> _File:
+        try:
+            found = path.stat()
+        except OSError as error:
+            raise DatabaseOpenError(
+                f"{path}: {error.strerror or error}. Prepare the data first, or name the folder "
+                "that holds <name>/<name>.sqlite"
+            ) from error
+        return cls(path, found.st_mtime_ns, found.st_size)
 
 
-class Column(NamedTuple):
-    name: str
-    type: str
-    primary_key: bool
-    not_null: bool
+@lru_cache(maxsize=512)
+def _catalog(file: _File) -> dict[str, TableSchema]:
+    """The schemas of a file's tables and views, by name in lower case."""
+    try:
+        connection = connect(file.path)
+        try:
+            connection.text_factory = decode
+            names = table_names(connection, "table")
+            schemas = {name.lower(): _with_row_count(connection, name) for name in names}
+            for name in table_names(connection, "view"):
+                # A view that does not run, or not in time, is of no use to an agent.
+                schema = _view_schema(connection, file.path, name)
+                if schema is not None:
+                    schemas[name.lower()] = schema
+        finally:
+            connection.close()
+    except sqlite3.Error as error:
+        raise DatabaseOpenError(
+            f"{file.path}: {error}. The file is damaged or is not an SQLite database: "
+            "delete it and prepare the data again"
+        ) from error
+    if not schemas:
+        raise DatabaseOpenError(
+            f"{file.path}: the database has no tables. Delete it and prepare the data again"
+        )
+    return schemas
 
 
-class ForeignKey(NamedTuple):
-    column: str
-    table: str
-    references: str
+def _with_row_count(connection: sqlite3.Connection, name: str) -> TableSchema:
+    (count,) = connection.execute(f"SELECT count(*) FROM {quote_identifier(name)}").fetchone()
+    return read_schema(connection, name, count)
 
 
-class TableSchema(NamedTuple):
-    name: str
-    columns: tuple[Column, ...]
-    foreign_keys: tuple[ForeignKey, ...]
-    row_count: int
+def _view_schema(connection: sqlite3.Connection, path: Path, name: str) -> TableSchema | None:
+    tables = [*table_names(connection, "table"), *table_names(connection, "view")]
+    sandbox = Sandbox(path, tables)
+    try:
+        counted = sandbox.query(f"SELECT count(*) FROM {quote_identifier(name)}", Limits())
+    finally:
+        sandbox.close()
+    if not counted.ok:
+        return None
+    return read_schema(connection, name, int(counted.rows[0][0] or 0))
 
 
-def quote_identifier(name: str) -> str:
-    """`name` as an SQL identifier, whatever characters it holds."""
-    return '"' + name.replace('"', '""') + '"'
+class _Pool:
+    """Idle sandboxes by file; the file used longest ago loses its own first."""
+
+    def __init__(self, idle_limit: int) -> None:
+        self.idle_limit = idle_limit
+        self.forget()
+
+    def forget(self) -> None:
+        """Begin anew, as a forked child must: connections do not survive a fork."""
+        self._lock = threading.Lock()
+        self._idle: OrderedDict[_File, list[Sandbox]] = OrderedDict()
+        self._count = 0
+
+    def take(self, file: _File) -> Sandbox | None:
+        with self._lock:
+            sandboxes = self._idle.get(file)
+            if not sandboxes:
+                return None
+            self._count -= 1
+            return sandboxes.pop()
+
+    def give(self, file: _File, sandbox: Sandbox) -> None:
+        with self._lock:
+            self._idle.setdefault(file, []).append(sandbox)
+            self._idle.move_to_end(file)
+            self._count += 1
+            if self._count <= self.idle_limit:
+                return
+            while not next(iter(self._idle.values())):
+                self._idle.popitem(last=False)
+            surplus = next(iter(self._idle.values())).pop()
+            self._count -= 1
+        surplus.close()
 
 
-_ALLOWED = {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, 33}
+_POOL = _Pool(IDLE_CONNECTIONS)
+os.register_at_fork(after_in_child=_POOL.forget)
 
 
 class Database:
-    """One read-only connection with its guard."""
+    """One SQLite file, read-only, for SQL that nobody has checked. Safe to share among threads.
+
+    Args:
+        path: the file.
+        limits: what one query may cost.
+
+    Raises:
+        DatabaseOpenError: the file is missing, damaged or empty.
+    """
 
     def __init__(self, path: Path | str, limits: Limits = Limits()) -> None:
         self.path = Path(path)
         self.limits = limits
-        self._connection = sqlite3.connect(
-            f"file:{self.path}?mode=ro&immutable=1", uri=True, check_same_thread=False,
-            cached_statements=0,
-        )
-        self._connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
-        self._schemas: dict[str, TableSchema] = {}
-        self.table_names: tuple[str, ...] = tuple(
-            name
-            for (name,) in self._connection.execute(
-                "SELECT name FROM sqlite_master WHERE type IN ('table', 'view') "
-                "AND name NOT LIKE 'sqlite_%' ORDER BY rowid"
-            )
-        )
-        for name in self.table_names:
-            self._schemas[name.lower()] = self._read_schema(name)
-        self._reads: set[tuple[str, str]] = set()
-        self._deadline = 0.0
-        self._connection.set_authorizer(self._authorize)
-        self._connection.set_progress_handler(self._out_of_time, 1000)
-
-    def _read_schema(self, name: str) -> TableSchema:
-        quoted = quote_identifier(name)
-        execute = self._connection.execute
-        columns = tuple(
-            Column(row[1], row[2] or "", bool(row[5]), bool(row[3]))
-            for row in execute(f"PRAGMA table_info({quoted})")
-        )
-        keys = tuple(
-            ForeignKey(row[3], row[2], row[4] or "")
-            for row in execute(f"PRAGMA foreign_key_list({quoted})")
-        )
-        (count,) = execute(f"SELECT count(*) FROM {quoted}").fetchone()
-        return TableSchema(name, columns, keys, count)
-
-    def _authorize(
-        self, action: int, arg1: str | None, arg2: str | None, _db: str | None, _src: str | None
-    ) -> int:
-        if action not in _ALLOWED:
-            return sqlite3.SQLITE_DENY
-        if action == sqlite3.SQLITE_READ and arg1:
-            self._reads.add((arg1, arg2 or ""))
-        return sqlite3.SQLITE_OK
-
-    def _out_of_time(self) -> bool:
-        return time.monotonic() > self._deadline
+        self._file = _File.at(self.path)
+        self._schemas = _catalog(self._file)
+        self.table_names: tuple[str, ...] = tuple(schema.name for schema in self._schemas.values())
 
     def schema(self, table: str) -> TableSchema | None:
         """The schema of `table` (any case), or None where there is no such table."""
@@ -146,31 +188,26 @@ class Database:
         return self.query(f"SELECT * FROM {quote_identifier(table)} LIMIT {rows}")
 
     def query(self, sql: str) -> QueryResult:
-        """Run one untrusted SELECT."""
-        self._reads = set()
-        self._deadline = time.monotonic() + self.limits.seconds
+        """Run one untrusted SELECT. Whatever is wrong with it comes back as `error`."""
+        sandbox = _POOL.take(self._file) or self._new_sandbox()
         try:
-            cursor = self._connection.execute(sql)
-            rows: Sequence[Row] = cursor.fetchmany(self.limits.rows + 1)
-        except (sqlite3.Error, sqlite3.Warning, ValueError) as error:
-            return QueryResult(error=str(error), error_kind=ErrorKind.OTHER)
-        if len(rows) > self.limits.rows:
-            return QueryResult(
-                error=f"the result has more than {self.limits.rows:,} rows: add a LIMIT",
-                error_kind=ErrorKind.TOO_LARGE,
-            )
-        columns = tuple(item[0] for item in cursor.description or ())
-        return QueryResult(columns, tuple(rows), frozenset(self._reads))
+            return sandbox.query(sql, self.limits)
+        finally:
+            _POOL.give(self._file, sandbox)
+
+    def _new_sandbox(self) -> Sandbox:
+        widest = max(len(schema.columns) for schema in self._schemas.values())
+        return Sandbox(self.path, self.table_names, widest)
 
     def close(self) -> None:
-        self._connection.close()
+        """Nothing is held between queries; here for symmetry with `open_database`."""
 
 
 def open_database(path: Path | str, limits: Limits = Limits()) -> Database:
-    """A pooled database: the same file is opened once and handed out again after `release`."""
+    """A database whose connections and schema are shared by all who open the same file."""
     return Database(path, limits)
 
 
 def release(database: Database) -> None:
-    """Give a database back to the pool."""
+    """Say that `database` is no longer needed."""
     database.close()
