@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import typer
 
+from sql_env.commands import data
+
 app = typer.Typer(
     name="sql-env",
     help="An environment in which language models learn to explore SQL databases.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
+
+
+app.add_typer(data.app, name="data")
 
 
 @app.callback()

@@ -1,7 +1,8 @@
 """Where the questions come from: find a dataset, load its records, filter them.
 
 A dataset is a folder with `questions/*.json` (one file per split, `questions_<split>.json`) and
-`databases/<name>/<name>.sqlite`.
+`databases/<name>/<name>.sqlite`. Whatever is wrong with a file comes back as one
+`QuestionLoadError` that names the file, the place in it and what to do.
 """
 
 from __future__ import annotations
@@ -10,10 +11,15 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from pydantic import ValidationError
 
 from sql_env.models import QuestionRecord
+
+_HOW_TO_GET_DATA = (
+    "make a dataset with `sql-env data generate`, `sql-env data spider` or `sql-env data import`"
+)
 
 
 class QuestionLoadError(ValueError):
@@ -39,19 +45,47 @@ class Dataset:
         installed = package / "_data"
         return cls.at(installed if installed.is_dir() else package.parent / "data")
 
+    def database_path(self, name: str) -> Path:
+        """Where the file of one database lies."""
+        return database_path(self.db_dir, name)
 
-def load_questions(path: Path | str) -> list[QuestionRecord]:
-    """Read the records of one JSON file, or of every `questions_*.json` in a folder."""
-    path = Path(path)
-    files = sorted(path.glob("questions_*.json")) if path.is_dir() else [path]
-    try:
-        return [
-            QuestionRecord.model_validate(item)
-            for file in files
-            for item in json.loads(file.read_text(encoding="utf-8"))
-        ]
-    except (OSError, json.JSONDecodeError, ValidationError) as error:
-        raise QuestionLoadError(f"{path}: {error}") from error
+    def load(self) -> list[QuestionRecord]:
+        """Every record, each with its database in place."""
+        return load_questions(self.questions_path, db_dir=self.db_dir)
+
+
+def database_path(db_dir: Path | str, name: str) -> Path:
+    """The file of one database in a dataset's `databases/` folder."""
+    return Path(db_dir) / name / f"{name}.sqlite"
+
+
+def load_questions(path: Path | str, *, db_dir: Path | str | None = None) -> list[QuestionRecord]:
+    """Read the records of one JSON file, or of every `questions_*.json` in a folder.
+
+    Args:
+        path: a question file or a folder of them.
+        db_dir: check that every record's database lies in this folder.
+
+    Raises:
+        QuestionLoadError: a file is missing, empty or malformed, a record lacks a field, two
+            records share an id, or a database is not there.
+    """
+    seen: dict[str, str] = {}
+    records: list[QuestionRecord] = []
+    for file in _question_files(Path(path)):
+        for number, item in enumerate(read_json_objects(file)):
+            place = f"{file}: record {number}"
+            record = _validate(item, place)
+            first = seen.setdefault(record.question_id, place)
+            if first is not place:
+                raise QuestionLoadError(
+                    f"{place}: the question_id {record.question_id!r} is already used by {first}: "
+                    "every record needs its own"
+                )
+            records.append(record)
+    if db_dir is not None:
+        _check_databases(records, Path(db_dir), seen)
+    return records
 
 
 def filter_questions(
@@ -69,3 +103,78 @@ def filter_questions(
         and (difficulties is None or record.difficulty in difficulties)
         and (databases is None or record.database_name in databases)
     ]
+
+
+def read_json_objects(path: Path) -> list[dict[str, Any]]:
+    """The objects of a JSON file that holds a non-empty list of them.
+
+    Raises:
+        QuestionLoadError: the message has the file and, where the JSON is broken, the line.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError as error:
+        raise QuestionLoadError(f"{path}: no such file: {_HOW_TO_GET_DATA}") from error
+    except UnicodeDecodeError as error:
+        raise QuestionLoadError(f"{path}: not UTF-8 text (byte {error.start})") from error
+    except OSError as error:
+        raise QuestionLoadError(f"{path}: cannot be read: {error.strerror}") from error
+    if not text.strip():
+        raise QuestionLoadError(f"{path}: the file is empty: {_HOW_TO_GET_DATA}")
+    try:
+        items = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise QuestionLoadError(
+            f"{path}, line {error.lineno}, column {error.colno}: malformed JSON: {error.msg}"
+        ) from error
+    if not isinstance(items, list):
+        raise QuestionLoadError(f"{path}: holds a JSON {type(items).__name__}, not a list of records")
+    if not items:
+        raise QuestionLoadError(f"{path}: the list of questions is empty: {_HOW_TO_GET_DATA}")
+    for number, item in enumerate(items):
+        if not isinstance(item, dict):
+            raise QuestionLoadError(f"{path}: record {number} is {item!r}, not an object")
+    return items
+
+
+def _question_files(path: Path) -> list[Path]:
+    if not path.is_dir():
+        return [path]
+    files = sorted(path.glob("questions_*.json"))
+    if not files:
+        raise QuestionLoadError(f"{path}: no questions_*.json in this folder: {_HOW_TO_GET_DATA}")
+    return files
+
+
+def _validate(item: dict[str, Any], place: str) -> QuestionRecord:
+    try:
+        return QuestionRecord.model_validate(item)
+    except ValidationError as error:
+        name = item.get("question_id")
+        place = f"{place} ({name})" if name else place
+        raise QuestionLoadError(f"{place}: {'; '.join(map(_explain, error.errors()))}") from error
+
+
+def _explain(problem: Any) -> str:
+    field = ".".join(map(str, problem["loc"]))
+    if problem["type"] == "missing":
+        return f"the field {field!r} is missing"
+    if problem["type"] == "extra_forbidden":
+        return f"the field {field!r} is not known"
+    return f"the field {field!r} is {problem['input']!r}: {problem['msg']}"
+
+
+def _check_databases(records: list[QuestionRecord], db_dir: Path, places: dict[str, str]) -> None:
+    checked: set[str] = set()
+    for record in records:
+        name = record.database_name
+        if name in checked:
+            continue
+        checked.add(name)
+        if not database_path(db_dir, name).is_file():
+            there = sorted(item.name for item in db_dir.iterdir()) if db_dir.is_dir() else []
+            raise QuestionLoadError(
+                f"{places[record.question_id]} ({record.question_id}): unknown database {name!r}: "
+                f"{database_path(db_dir, name)} is not there. "
+                f"Databases in {db_dir}: {', '.join(there) or 'none'}"
+            )

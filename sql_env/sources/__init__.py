@@ -1,0 +1,1 @@
+"""Questions and databases from elsewhere: Spider, BIRD, one's own; read, checked, prepared."""

@@ -1,0 +1,134 @@
+"""From a raw question to a record: run the gold query and note what the environment must know.
+
+Everything goes through the same sandbox and the same limits as in play, so "the gold runs" means
+that it runs there too.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sql_env.core.database import Cell, Database, QueryResult, Row
+from sql_env.core.verifier import build_gold
+from sql_env.hardness import HardnessError, hardness
+from sql_env.models import AnswerType, QuestionRecord
+from sql_env.sources.raw import RawQuestion, SourceError
+
+NO_SPLIT = "all"
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """A question that cannot be used, and why."""
+
+    question_id: str
+    reason: str
+
+
+def enrich(
+    questions: Iterable[RawQuestion], databases: Mapping[str, Path]
+) -> tuple[list[QuestionRecord], list[LeftOut]]:
+    """Run every gold query; the records, and the questions whose gold does not run.
+
+    Raises:
+        SourceError: a question names an unknown database, or a database cannot be opened.
+    """
+    by_database: dict[str, list[RawQuestion]] = {}
+    for question in questions:
+        by_database.setdefault(question.database, []).append(question)
+    records: list[QuestionRecord] = []
+    left_out: list[LeftOut] = []
+    for name, asked in by_database.items():
+        if name not in databases:
+            raise SourceError(
+                f"{asked[0].question_id} is about the database {name!r}, which is not there. "
+                f"There are: {', '.join(sorted(databases))}"
+            )
+        database = open_checked(databases[name])
+        try:
+            for question in asked:
+                record = enrich_one(question, database)
+                (records if isinstance(record, QuestionRecord) else left_out).append(record)  # type: ignore[arg-type]
+        finally:
+            database.close()
+    return records, left_out
+
+
+def enrich_one(question: RawQuestion, database: Database) -> QuestionRecord | LeftOut:
+    """One record, or why there is none."""
+    results: list[QueryResult] = []
+
+    def run(sql: str) -> QueryResult:
+        results.append(database.query(sql))
+        return results[-1]
+
+    try:
+        gold = build_gold(question.sql, run)
+    except ValueError as error:
+        return LeftOut(question.question_id, f"the gold query does not run: {error}")
+    try:
+        difficulty = question.difficulty or hardness(question.sql)
+    except HardnessError as error:
+        return LeftOut(question.question_id, str(error))
+    answer, answer_type = answer_of(gold.columns, gold.rows)
+    read = {table.lower() for table, _ in results[0].reads}
+    return QuestionRecord(
+        question_id=question.question_id,
+        question_text=question.text,
+        database_name=question.database,
+        gold_sql=question.sql,
+        gold_answer=answer,
+        answer_type=answer_type,
+        difficulty=difficulty,
+        tables_involved=[name for name in database.table_names if name.lower() in read],
+        split=NO_SPLIT,
+        hint=question.hint,
+    )
+
+
+def answer_of(columns: Sequence[str], rows: Sequence[Row]) -> tuple[Any, AnswerType]:
+    """A gold result as JSON, and its type: one value, one column, or a table."""
+    if len(columns) == 1 and len(rows) == 1:
+        value = rows[0][0]
+        if isinstance(value, int):
+            return value, "integer"
+        if isinstance(value, float):
+            return value, "float"
+        return json_cell(value), "string"
+    if len(columns) == 1:
+        return [json_cell(row[0]) for row in rows], "list"
+    return [[json_cell(cell) for cell in row] for row in rows], "table"
+
+
+def json_cell(value: Cell) -> None | int | float | str:
+    """Bytes have no place in JSON: they become SQLite's own literal, x'0a0b'."""
+    return f"x'{value.hex()}'" if isinstance(value, bytes) else value
+
+
+def open_checked(path: Path) -> Database:
+    """Open a database file of unknown quality.
+
+    Raises:
+        SourceError: it is no SQLite database, damaged, or has changes outside the file.
+    """
+    log = path.with_name(path.name + "-wal")
+    if log.exists() and log.stat().st_size:
+        raise SourceError(
+            f"{path}: has changes in {log.name} that are not in the file: close the program that "
+            "uses it, or run `PRAGMA wal_checkpoint(TRUNCATE)`"
+        )
+    try:
+        connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro&immutable=1", uri=True)
+        try:
+            (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+        finally:
+            connection.close()
+    except sqlite3.Error as error:
+        raise SourceError(f"{path}: not a readable SQLite database ({error})") from error
+    if verdict != "ok":
+        raise SourceError(f"{path}: the database is damaged ({verdict}): get the file again")
+    return Database(path)

@@ -1,0 +1,56 @@
+"""One spelling for equal queries, so that a split can keep them together.
+
+Two questions with the same gold query in another dress (case, white space, quotes, table aliases)
+teach each other's answer: they must not lie on both sides of a split.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from sqlglot import exp
+
+from sql_env.hardness import HardnessError, parse_query
+
+
+@lru_cache(maxsize=32_768)
+def normalised_sql(sql: str) -> str:
+    """`sql` in lower case, without aliases of tables, quotes and superfluous white space."""
+    try:
+        tree = parse_query(sql)
+    except HardnessError:
+        return " ".join(sql.lower().rstrip("; \n\t").split())
+    selects = list(tree.find_all(exp.Select))
+    renamed = [(column, _real_table(column)) for column in tree.find_all(exp.Column)]
+    for column, table in renamed:
+        column.set("table", exp.to_identifier(table) if table else None)
+    for select in selects:
+        for table in _tables(select):
+            table.set("alias", None)
+    # Spider writes text in double quotes; sqlglot reads those as names. Without quotes both agree.
+    text = tree.sql(dialect="sqlite", comments=False).lower()
+    return " ".join(text.replace('"', "").replace("'", "").split())
+
+
+def _tables(select: exp.Select) -> list[exp.Table]:
+    sources = [select.args.get("from_"), *(select.args.get("joins") or [])]
+    return [item.this for item in sources if item is not None and isinstance(item.this, exp.Table)]
+
+
+def _real_table(column: exp.Column) -> str:
+    """The table a column's qualifier stands for; empty where the qualifier says nothing."""
+    qualifier = column.table.lower()
+    if not qualifier:
+        return ""
+    select = column.find_ancestor(exp.Select)
+    while select is not None:
+        tables = _tables(select)
+        names = [table.name.lower() for table in tables]
+        for number, table in enumerate(tables):
+            if table.alias_or_name.lower() == qualifier:
+                if len(tables) == 1 and column.find_ancestor(exp.Select) is select:
+                    return ""
+                # A table joined with itself needs telling apart.
+                return f"{table.name}#{number}" if names.count(names[number]) > 1 else table.name
+        select = select.find_ancestor(exp.Select)
+    return qualifier

@@ -1,0 +1,130 @@
+"""Turn a source into a dataset: choose the questions, run them, split them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from sql_env.models import QuestionRecord
+from sql_env.sources.enrich import LeftOut, enrich
+from sql_env.sources.normalise import normalised_sql
+from sql_env.sources.raw import RawQuestion, Source, SourceError
+from sql_env.sources.spider import CORE_DATABASES, TRAINING_PARTS
+from sql_env.sources.splitting import hold_out_databases, split_by_database, split_by_question
+
+SplitBy = Literal["question", "database"]
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A dataset in memory: the records with their splits, and what was left out."""
+
+    records: list[QuestionRecord]
+    left_out: list[LeftOut] = field(default_factory=list)
+
+    def counts(self) -> dict[str, int]:
+        """How many questions each split has."""
+        counts: dict[str, int] = {}
+        for record in self.records:
+            counts[record.split] = counts.get(record.split, 0) + 1
+        return counts
+
+
+def prepare_spider(
+    source: Source,
+    *,
+    databases: Sequence[str] = CORE_DATABASES,
+    split_by: SplitBy = "question",
+    wide: bool = False,
+    hold_out: int = 0,
+    seed: int = 42,
+) -> Prepared:
+    """The core set, split in train and eval; with `wide` every other training question.
+
+    Args:
+        source: what `read_spider` found.
+        databases: whose questions make the core set.
+        split_by: `question` for the same databases on both sides, `database` for different ones.
+        wide: add the other training questions whose gold runs and returns rows.
+        hold_out: keep whole databases with so many of these apart, in the split `unseen`.
+        seed: of the split and of the choice of databases to hold out.
+
+    Raises:
+        SourceError: a core database is not in the source, or the arguments do not fit together.
+    """
+    if hold_out and not wide:
+        raise SourceError("--hold-out takes its questions from the wide set: add --wide")
+    _check_databases(source, databases)
+    core, left_out = enrich(
+        (item for item in source.questions if item.database in databases), source.databases
+    )
+    others_train = frozenset(
+        normalised_sql(item.sql) for item in source.questions if _is_wide(item, databases)
+    )
+    train, held = (
+        split_by_database(core, seed)
+        if split_by == "database"
+        else split_by_question(core, seed, trained_elsewhere=others_train)
+    )
+    records = [*_marked(train, "train"), *_marked(held, "eval")]
+    if wide:
+        others, more_left_out = _wide(source, databases)
+        left_out += more_left_out
+        unseen = hold_out_databases(others, hold_out, seed) if hold_out else set()
+        records += _marked((item for item in others if item.database_name not in unseen), "wide")
+        records += _marked((item for item in others if item.database_name in unseen), "unseen")
+    return Prepared(records, left_out)
+
+
+def prepare_all(source: Source, *, split_by: SplitBy = "question", seed: int = 42) -> Prepared:
+    """Every question of a source, split in train and eval."""
+    records, left_out = enrich(source.questions, source.databases)
+    if not records:
+        raise SourceError(
+            f"no question of this {source.name} source can be used; "
+            f"the first, {left_out[0].question_id}: {left_out[0].reason}"
+        )
+    split = split_by_question if split_by == "question" else split_by_database
+    train, held = split(records, seed)
+    return Prepared([*_marked(train, "train"), *_marked(held, "eval")], left_out)
+
+
+def _wide(source: Source, core: Sequence[str]) -> tuple[list[QuestionRecord], list[LeftOut]]:
+    left_out: list[LeftOut] = []
+    asked: list[RawQuestion] = []
+    for item in source.questions:
+        if not _is_wide(item, core):
+            continue
+        if item.database in source.databases:
+            asked.append(item)
+        else:
+            left_out.append(LeftOut(item.question_id, f"no database {item.database!r} here"))
+    records, failed = enrich(asked, source.databases)
+    left_out += failed
+    left_out += [
+        LeftOut(record.question_id, "the gold query returns no rows")
+        for record in records
+        if record.gold_answer == []
+    ]
+    return [record for record in records if record.gold_answer != []], left_out
+
+
+def _is_wide(item: RawQuestion, core: Sequence[str]) -> bool:
+    return item.part in TRAINING_PARTS and item.database not in core
+
+
+def _check_databases(source: Source, names: Sequence[str]) -> None:
+    asked_about = {question.database for question in source.questions}
+    for name in names:
+        if name not in asked_about or name not in source.databases:
+            what = "no questions about" if name in source.databases else "no file of"
+            there = ", ".join(sorted(asked_about & set(source.databases)))
+            raise SourceError(
+                f"the source has {what} the database {name!r}. It has: {there}. "
+                "Choose among them with --db-ids"
+            )
+
+
+def _marked(records: Iterable[QuestionRecord], split: str) -> list[QuestionRecord]:
+    return [record.model_copy(update={"split": split}) for record in records]
