@@ -95,11 +95,12 @@ def filter_questions(
     difficulties: Sequence[str] | None = None,
     databases: Sequence[str] | None = None,
 ) -> list[QuestionRecord]:
-    """The records that match everything given, in their order."""
+    """The records that match everything given, in their order; several splits as `train+wide`."""
+    splits = None if split is None else split.split("+")
     return [
         record
         for record in questions
-        if (split is None or record.split == split)
+        if (splits is None or record.split in splits)
         and (difficulties is None or record.difficulty in difficulties)
         and (databases is None or record.database_name in databases)
     ]
