@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from sql_env.commands import data
+from sql_env.commands import data, evaluate
 
 app = typer.Typer(
     name="sql-env",
@@ -15,6 +15,7 @@ app = typer.Typer(
 
 
 app.add_typer(data.app, name="data")
+evaluate.register(app)
 
 
 @app.callback()

@@ -1,0 +1,155 @@
+"""`sql-env eval`, `sql-env compare`, `sql-env report`: how good is a policy, and can I see why?"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from sql_env.commands.policy_choice import POLICY_HELP, PolicyChoiceError
+
+EMBEDDED = "embedded"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this module to `app`."""
+    app.command("eval")(evaluate_command)
+    app.command("compare")(compare_command)
+    app.command("report")(report_command)
+
+
+@contextmanager
+def user_errors() -> Iterator[None]:
+    """What a user can cause ends the command with a message instead of a traceback."""
+    from sql_env.evaluation.comparison import ComparisonError
+    from sql_env.evaluation.run_folder import RunError
+    from sql_env.questions import QuestionLoadError
+
+    try:
+        yield
+    except (QuestionLoadError, RunError, ComparisonError, PolicyChoiceError) as error:
+        Console(stderr=True).print(f"[bold red]error:[/] {escape(str(error))}", highlight=False)
+        raise typer.Exit(2) from None
+
+
+def evaluate_command(
+    policy: Annotated[
+        list[str] | None, typer.Option("--policy", help=f"Who plays; repeatable. {POLICY_HELP}.")
+    ] = None,
+    dataset: Annotated[
+        Path | None, typer.Option(help="A dataset folder; default: the embedded data.")
+    ] = None,
+    split: Annotated[str, typer.Option(help="Which questions of it.")] = "eval",
+    n: Annotated[
+        int | None, typer.Option("-n", min=1, help="How many questions; default: all of the split.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Same seed, same episodes.")] = 0,
+    workers: Annotated[
+        int, typer.Option(min=1, help="Processes; models and endpoints play in one.")
+    ] = 1,
+    samples: Annotated[
+        int, typer.Option(min=1, help="How many times each question is played (pass@k).")
+    ] = 1,
+    temperature: Annotated[float, typer.Option(min=0, help="0 is greedy.")] = 0.0,
+    step_budget: Annotated[int, typer.Option(min=1, help="Steps per episode.")] = 15,
+    no_last: Annotated[
+        bool, typer.Option("--no-last", help="No ANSWER: @last; answers must be typed out.")
+    ] = False,
+    max_new_tokens: Annotated[int, typer.Option(min=1, help="Longest model turn.")] = 256,
+    batch_size: Annotated[
+        int | None, typer.Option(min=1, help="Episodes a model plays together; default: all.")
+    ] = None,
+    device: Annotated[
+        str | None, typer.Option(help="cpu, cuda, …; default: the GPU if there is one.")
+    ] = None,
+    base: Annotated[
+        str | None, typer.Option(help="Base model of an adapter, where its own name is of no use.")
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Where runs are kept.")] = Path("runs"),
+    resume: Annotated[
+        Path | None, typer.Option(help="A run to finish: plays only what is missing.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Summaries as JSON.")] = False,
+) -> None:
+    """Play policies over a set of questions and keep every episode."""
+    from sql_env.commands.evaluation_display import show_runs
+    from sql_env.commands.evaluation_run import play_run, resume_run
+    from sql_env.evaluation.run_folder import RunConfig, RunError
+
+    with user_errors():
+        if resume is not None:
+            if policy:
+                raise RunError("--resume takes its policy from the run: leave --policy out")
+            runs = [resume_run(resume, workers)]
+        elif not policy:
+            raise PolicyChoiceError(f"name a --policy: {POLICY_HELP}")
+        else:
+            config = RunConfig(
+                policy=policy[0],
+                dataset=EMBEDDED if dataset is None else str(dataset.resolve()),
+                split=split,
+                n_questions=n,
+                seed=seed,
+                samples=samples,
+                step_budget=step_budget,
+                allow_last=not no_last,
+                base=base,
+                temperature=temperature,
+                max_new_tokens=max_new_tokens,
+                batch_size=batch_size,
+                device=device,
+            )
+            runs = []
+            for choice in policy:
+                runs.append(play_run(replace(config, policy=choice), out, workers))
+                if runs[-1].result.interrupted:
+                    break
+    if as_json:
+        typer.echo(json.dumps([run.to_dict() for run in runs], indent=2, ensure_ascii=False))
+    else:
+        show_runs(runs)
+    if any(run.result.interrupted for run in runs):
+        raise typer.Exit(130)
+    if any(run.result.n_completed == 0 for run in runs):
+        raise typer.Exit(1)
+
+
+def compare_command(
+    before: Annotated[Path, typer.Argument(help="A run folder.")],
+    after: Annotated[Path, typer.Argument(help="A run folder over the same questions.")],
+    as_json: Annotated[bool, typer.Option("--json", help="The comparison as JSON.")] = False,
+) -> None:
+    """Two runs over the same questions, in pairs: what was won, what was lost."""
+    from sql_env.commands.evaluation_display import show_comparison
+    from sql_env.evaluation.comparison import compare
+    from sql_env.evaluation.run_folder import read_run
+
+    with user_errors():
+        old, new = read_run(before), read_run(after)
+        comparison = compare(old.episodes, new.episodes)
+    if as_json:
+        typer.echo(json.dumps(comparison.to_dict(), indent=2, ensure_ascii=False))
+    else:
+        show_comparison(old, new, comparison)
+
+
+def report_command(
+    runs: Annotated[list[Path], typer.Argument(help="Run folders, the earliest first.")],
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Default: report.html in the last run.")
+    ] = None,
+) -> None:
+    """One HTML file that opens offline: numbers, charts and every episode."""
+    from sql_env.evaluation.report import write_report
+    from sql_env.evaluation.run_folder import read_run
+
+    with user_errors():
+        path = write_report([read_run(run) for run in runs], out or runs[-1] / "report.html")
+    typer.echo(f"{path} ({path.stat().st_size / 1e6:.1f} MB)")

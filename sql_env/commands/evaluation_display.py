@@ -1,0 +1,191 @@
+"""What `sql-env eval` and `sql-env compare` show in the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from time import monotonic
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from rich import box
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from sql_env.evaluation.comparison import Comparison
+from sql_env.evaluation.episodes import EpisodeResult
+from sql_env.evaluation.metrics import DIFFICULTIES, Rate, wilson
+from sql_env.evaluation.run_folder import Run
+
+if TYPE_CHECKING:
+    from sql_env.commands.evaluation_run import PlayedRun
+
+SECONDS_BETWEEN_UPDATES = 0.1
+QUESTIONS_LISTED = 10
+
+
+class ProgressLine:
+    """One line per policy: a bar, the time, and the success so far. It goes to stderr."""
+
+    def __init__(self, policy: str) -> None:
+        self._progress = Progress(
+            TextColumn("[bold]{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TextColumn("{task.fields[success]}"),
+            console=Console(stderr=True),
+        )
+        self._task = self._progress.add_task(escape(policy), total=None, success="")
+        self._right = self._counted = 0
+        self._updated = 0.0
+
+    def count(self, episode: EpisodeResult) -> None:
+        self._counted += 1
+        self._right += episode.correct
+
+    def advance(self, played: int, planned: int) -> None:
+        """Show it, but not so often that showing would cost anything."""
+        if played < planned and monotonic() - self._updated < SECONDS_BETWEEN_UPDATES:
+            return
+        self._updated = monotonic()
+        success = f"success {wilson(self._right, self._counted)}"
+        self._progress.update(self._task, completed=played, total=planned, success=escape(success))
+
+    def __enter__(self) -> ProgressLine:
+        self._progress.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._progress.stop()
+
+
+def show_runs(runs: Sequence[PlayedRun]) -> None:
+    """The table, what went wrong, and what to do next."""
+    console = Console()
+    console.print(_success_table(runs))
+    console.print(_behaviour_table(runs))
+    for run in runs:
+        summary = run.result.summary
+        for error, count in list(summary.episode_errors.items())[:3]:
+            console.print(f"[red]{count} of {escape(run.config.policy)}:[/] {escape(error)}")
+        if run.result.interrupted:
+            console.print(
+                f"[yellow]interrupted after {summary.n_played} of {summary.n_episodes}:[/] "
+                f"go on with  sql-env eval --resume {run.folder}"
+            )
+    folders = " ".join(str(run.folder) for run in runs)
+    console.print(
+        f"\nread the episodes:  sql-env report {folders}", highlight=False, soft_wrap=True
+    )
+
+
+def _success_table(runs: Sequence[PlayedRun]) -> Table:
+    present = {name for run in runs for name in run.result.summary.by_difficulty}
+    levels = [name for name in DIFFICULTIES if name in present]
+    most = max(len(run.result.summary.pass_at_k) for run in runs)
+    table = Table(box=box.SIMPLE_HEAD)
+    table.add_column("policy", style="bold")
+    table.add_column("episodes", justify="right")
+    table.add_column("success, 95 % interval", justify="right")
+    for name in [*levels, *([f"pass@{most}"] if most > 1 else []), "reward", "steps"]:
+        table.add_column(name, justify="right")
+    for run in runs:
+        summary = run.result.summary
+        table.add_row(
+            escape(run.config.policy),
+            str(summary.n_played),
+            f"[bold]{_percent(summary.success.rate)}[/]  {_interval(summary.success)}",
+            *(_percent_of(summary.by_difficulty.get(name)) for name in levels),
+            *([_percent(summary.pass_at_k[str(most)])] if most > 1 else []),
+            f"{summary.avg_reward:.3f}",
+            f"{summary.avg_steps:.1f}",
+        )
+    return table
+
+
+def _behaviour_table(runs: Sequence[PlayedRun]) -> Table:
+    table = Table(box=box.SIMPLE_HEAD)
+    table.add_column("policy", style="bold")
+    names = ("how episodes end", "queries", "use SAMPLE", "recover", "parsed", "SQL errors", "env")
+    for name in names:
+        table.add_column(name, justify="left" if name in (names[0], "SQL errors") else "right")
+    for run in runs:
+        summary = run.result.summary
+        table.add_row(
+            escape(run.config.policy),
+            _listed(summary.stop_reasons),
+            f"{summary.avg_queries:.1f}",
+            _percent(summary.sample_share.rate),
+            f"{_percent(summary.recovery.rate)} of {summary.recovery.n}"
+            if summary.recovery.n
+            else "-",
+            "-" if summary.parse_rate is None else _percent(summary.parse_rate),
+            _listed(summary.error_kinds) or "-",
+            f"{summary.environment_share:.1%} of time",
+        )
+    return table
+
+
+def show_comparison(before: Run, after: Run, comparison: Comparison) -> None:
+    """The comparison in the terminal."""
+    console = Console()
+    table = Table(box=box.SIMPLE_HEAD)
+    for name in ("", "run", "policy", "success"):
+        table.add_column(name)
+    for label, run, rate in (
+        ("before", before, comparison.rate_before),
+        ("after", after, comparison.rate_after),
+    ):
+        table.add_row(label, escape(run.name), escape(run.config.policy), _percent(rate))
+    console.print(table)
+    if before.config.dataset_hash != after.config.dataset_hash:
+        console.print("[yellow]the datasets differ: only questions with the same id are paired[/]")
+    if comparison.only_before or comparison.only_after:
+        console.print(
+            f"[yellow]not paired: {comparison.only_before} questions only before, "
+            f"{comparison.only_after} only after[/]"
+        )
+    console.print(f"[bold]{comparison.sentence}[/]", highlight=False)
+    console.print(f"both right {comparison.both_right}, both wrong {comparison.both_wrong}")
+    questions = {episode.question_id: episode for episode in after.episodes}
+    _list_questions(console, "won", comparison.won, questions)
+    _list_questions(console, "lost", comparison.lost, questions)
+
+
+def _list_questions(
+    console: Console, title: str, ids: Sequence[str], questions: dict[str, EpisodeResult]
+) -> None:
+    if not ids:
+        return
+    console.print(f"\n[bold]{title}[/] ({len(ids)})")
+    for question_id in ids[:QUESTIONS_LISTED]:
+        episode = questions[question_id]
+        console.print(
+            f"  {escape(question_id)}  [dim]{episode.difficulty}[/]  {escape(episode.question)}",
+            highlight=False,
+        )
+    if len(ids) > QUESTIONS_LISTED:
+        console.print(f"  … and {len(ids) - QUESTIONS_LISTED} more: sql-env report shows them all")
+
+
+def _percent(share: float) -> str:
+    return f"{share:.1%}"
+
+
+def _percent_of(rate: Rate | None) -> str:
+    return _percent(rate.rate) if rate else "-"
+
+
+def _interval(rate: Rate) -> str:
+    return f"[dim]{rate.low:.1%} to {rate.high:.1%}[/]"
+
+
+def _listed(counts: dict[str, int]) -> str:
+    return ", ".join(f"{name} {count}" for name, count in list(counts.items())[:4])

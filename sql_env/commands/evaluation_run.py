@@ -1,0 +1,130 @@
+"""Play what a run's configuration says, with a progress bar, into a run folder."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from sql_env.commands.evaluate import EMBEDDED
+from sql_env.commands.evaluation_display import ProgressLine
+from sql_env.commands.policy_choice import ModelOptions, build_policy
+from sql_env.evaluation.episodes import EpisodeResult
+from sql_env.evaluation.green_agent import EvaluationResult, evaluate
+from sql_env.evaluation.run_folder import (
+    RunConfig,
+    RunError,
+    RunFolder,
+    current_commit,
+    current_versions,
+    dataset_hash,
+    now,
+    read_run,
+)
+from sql_env.questions import Dataset, QuestionLoadError, filter_questions
+from sql_env.server.sql_environment import SQLEnvironment
+
+
+@dataclass(frozen=True)
+class PlayedRun:
+    """A run that was just played."""
+
+    config: RunConfig
+    result: EvaluationResult
+    folder: Path
+
+    def to_dict(self) -> dict[str, Any]:
+        about = {"policy": self.config.policy, "run": str(self.folder)}
+        return {**about, **self.result.summary.to_dict(), "interrupted": self.result.interrupted}
+
+
+def play_run(config: RunConfig, runs: Path, workers: int) -> PlayedRun:
+    """Play a new run into a new folder under `runs`."""
+    env = _environment(config)
+    policy = _policy(config, env)
+    config = replace(
+        config,
+        dataset_hash=dataset_hash(env.questions, env.db_dir),
+        commit=current_commit(),
+        created=now(),
+        versions=current_versions(),
+    )
+    return _play(config, env, policy, RunFolder.create(runs, config), workers)
+
+
+def resume_run(folder: Path, workers: int) -> PlayedRun:
+    """Play what is missing from an interrupted run.
+
+    Raises:
+        RunError: the dataset is not the one that the run began with.
+    """
+    earlier = read_run(folder)
+    env = _environment(earlier.config)
+    found = dataset_hash(env.questions, env.db_dir)
+    if found != earlier.config.dataset_hash:
+        raise RunError(
+            f"{folder} cannot be resumed: the dataset {earlier.config.dataset} has changed "
+            f"({earlier.config.dataset_hash} then, {found} now). Start a new run"
+        )
+    policy = _policy(earlier.config, env)
+    return _play(earlier.config, env, policy, RunFolder(folder), workers, earlier.episodes)
+
+
+def _environment(config: RunConfig) -> SQLEnvironment:
+    embedded = config.dataset == EMBEDDED
+    dataset = Dataset.embedded() if embedded else Dataset.at(config.dataset)
+    records = dataset.load()
+    questions = filter_questions(records, split=config.split)
+    if not questions:
+        splits = ", ".join(sorted({record.split for record in records}))
+        raise QuestionLoadError(
+            f"{dataset.questions_path}: there is no split {config.split!r}; choose --split from "
+            f"{splits}"
+        )
+    return SQLEnvironment(
+        db_dir=dataset.db_dir,
+        step_budget=config.step_budget,
+        allow_last=config.allow_last,
+        questions=questions,
+    )
+
+
+def _policy(config: RunConfig, env: SQLEnvironment) -> Any:
+    options = ModelOptions(
+        base=config.base,
+        temperature=config.temperature,
+        max_new_tokens=config.max_new_tokens,
+        device=config.device,
+        seed=config.seed,
+    )
+    return build_policy(config.policy, env.questions, options)
+
+
+def _play(
+    config: RunConfig,
+    env: SQLEnvironment,
+    policy: Any,
+    folder: RunFolder,
+    workers: int,
+    done: tuple[EpisodeResult, ...] = (),
+) -> PlayedRun:
+    with env, ProgressLine(config.policy) as line:
+
+        def on_episode(episode: EpisodeResult) -> None:
+            folder.append(episode)
+            line.count(episode)
+
+        result = evaluate(
+            env,
+            policy,
+            config.n_questions,
+            seed=config.seed,
+            progress_callback=line.advance,
+            on_episode=on_episode,
+            samples=config.samples,
+            workers=workers,
+            batch_size=config.batch_size,
+            done=done,
+        )
+    folder.finish(result)
+    return PlayedRun(config, result, folder.path)
