@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 
 from sql_env.commands import data, evaluate
+from sql_env.commands.serve import serve
 
 app = typer.Typer(
     name="sql-env",
@@ -16,6 +17,7 @@ app = typer.Typer(
 
 app.add_typer(data.app, name="data")
 evaluate.register(app)
+app.command()(serve)
 
 
 @app.callback()

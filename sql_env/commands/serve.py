@@ -1,0 +1,80 @@
+"""`sql-env serve`: the environment for other programs, and a page for people."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+
+def serve(
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port to listen on.", min=1, max=65535)] = 8000,
+    workers: Annotated[
+        int, typer.Option(help="Server processes; a session stays in the one it began in.", min=1)
+    ] = 1,
+    dataset: Annotated[
+        Path | None, typer.Option(help="A dataset folder; default: the embedded data.")
+    ] = None,
+    max_sessions: Annotated[
+        int, typer.Option(help="Sessions at the same time, in each worker.", min=1)
+    ] = 256,
+    token: Annotated[
+        str | None,
+        typer.Option(
+            envvar="SQL_ENV_TOKEN",
+            help="What clients must show. In the variable it is not seen in a process list.",
+            show_envvar=True,
+        ),
+    ] = None,
+    allow_unauthenticated: Annotated[
+        bool, typer.Option(help="Let everybody in on an address that others can reach.")
+    ] = False,
+    idle_seconds: Annotated[
+        float, typer.Option(help="Close a session after this long without a message.")
+    ] = 900.0,
+    hide_gold: Annotated[
+        bool, typer.Option(help="Never show the gold answer, not even after an episode.")
+    ] = False,
+) -> None:
+    """Serve the environment over WebSocket, and a page to play on at /web."""
+    from sql_env.questions import Dataset, QuestionLoadError
+    from sql_env.server.settings import ServerSettings, ServerSettingsError
+
+    console = Console(stderr=True)
+    try:
+        settings = ServerSettings(
+            host=host,
+            port=port,
+            workers=workers,
+            dataset=str(dataset) if dataset else None,
+            token=token,
+            allow_unauthenticated=allow_unauthenticated,
+            max_sessions=max_sessions,
+            idle_seconds=idle_seconds,
+            hide_gold=hide_gold,
+        )
+        questions = (Dataset.at(dataset) if dataset else Dataset.embedded()).load()
+    except (ServerSettingsError, QuestionLoadError) as error:
+        console.print(f"[red]sql-env serve:[/] {error}", highlight=False, soft_wrap=True)
+        raise typer.Exit(2) from error
+
+    try:
+        from sql_env.server.app import run
+    except ModuleNotFoundError as error:
+        console.print(
+            f"[red]sql-env serve:[/] {error.name} is not installed: pip install 'sql_env\\[server]'"
+        )
+        raise typer.Exit(2) from error
+    databases = len({record.database_name for record in questions})
+    each = f" in each of {workers} workers" if workers > 1 else ""
+    console.print(
+        f"[bold]SQLEnv[/] with {len(questions):,} questions on {databases} databases\n"
+        f"  play    http://{host}:{port}/web\n"
+        f"  agents  SQLEnvClient('http://{host}:{port}'{', token=…' if token else ''})\n"
+        f"  up to {max_sessions} sessions{each}; Ctrl-C to stop",
+        highlight=False,
+    )
+    run(settings)

@@ -1,0 +1,108 @@
+"""SQLEnv on OpenEnv's server: `/ws` for agents, `/web` for people.
+
+    sql-env serve                                   # or, without the command line:
+    uvicorn --factory sql_env.server.app:create
+
+OpenEnv's `create_app` gives the protocol; around it stand two guards (`access`, `traffic`) and
+before its routes the page.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+import uvicorn
+from fastapi import FastAPI, Request
+from fastapi.responses import JSONResponse
+from openenv.core.env_server.http_server import create_app
+from openenv.core.env_server.types import ConcurrencyConfig
+
+from sql_env.models import SQLAction, SQLObservation, SQLState
+from sql_env.questions import Dataset
+from sql_env.server.access import AccessGuard
+from sql_env.server.page import page_routes
+from sql_env.server.served_environment import ENV_NAME, ResetOptionError, ServedEnvironment
+from sql_env.server.settings import ServerSettings
+from sql_env.server.sql_environment import EpisodeError, UnknownQuestionError
+from sql_env.server.traffic import TrafficLimits
+
+# How the settings reach worker processes, which import this module by its name.
+_SETTINGS_VARIABLE = "SQL_ENV_SERVER_SETTINGS"
+_STATUS_OF: dict[type[Exception], int] = {
+    EpisodeError: 409,
+    UnknownQuestionError: 404,
+    ResetOptionError: 422,
+}
+
+
+def build_app(settings: ServerSettings) -> FastAPI:
+    """The application for these settings.
+
+    Raises:
+        QuestionLoadError: the dataset cannot be used.
+    """
+    dataset = Dataset.at(settings.dataset) if settings.dataset else Dataset.embedded()
+    questions = dataset.load()
+
+    # A named function: OpenEnv puts a factory's name, or else its whole repr, into its errors.
+    def sql_environment() -> ServedEnvironment:
+        return ServedEnvironment(questions, dataset.db_dir, hide_gold=settings.hide_gold)
+
+    app = create_app(
+        sql_environment,
+        SQLAction,
+        SQLObservation,
+        env_name=ENV_NAME,
+        state_cls=SQLState,
+        # The timeout is for sessions opened over HTTP; WebSockets are closed by `traffic`, sooner.
+        concurrency_config=ConcurrencyConfig(
+            max_concurrent_envs=settings.max_sessions, session_timeout=2 * settings.idle_seconds
+        ),
+    )
+    app.router.routes[:0] = page_routes(settings, questions)
+    for error, status in _STATUS_OF.items():
+        app.add_exception_handler(error, _answer_with(status))
+    app.add_middleware(TrafficLimits, settings=settings)
+    app.add_middleware(AccessGuard, settings=settings)
+    return app
+
+
+def create() -> FastAPI:
+    """The application for the settings of this process: given by `run`, or the defaults."""
+    given = os.environ.get(_SETTINGS_VARIABLE)
+    return build_app(ServerSettings.from_json(given) if given else ServerSettings())
+
+
+def run(settings: ServerSettings) -> None:
+    """Serve until interrupted."""
+    os.environ[_SETTINGS_VARIABLE] = settings.to_json()
+    uvicorn.run(
+        f"{__name__}:{create.__name__}",
+        factory=True,
+        host=settings.host,
+        port=settings.port,
+        workers=settings.workers,
+        log_level="warning",
+        # `traffic` answers a large message; this one is for those too large to be read at all.
+        ws_max_size=8 * settings.max_message_bytes,
+        # Messages are small: compressing them costs more than it saves, and 300 kB a session.
+        ws_per_message_deflate=False,
+        timeout_worker_healthcheck=60,
+    )
+
+
+def main() -> None:
+    """Serve the embedded data on this machine; `sql-env serve` has the options."""
+    run(ServerSettings())
+
+
+def _answer_with(status: int) -> Callable[[Request, Exception], JSONResponse]:
+    def handler(_: Request, error: Exception) -> JSONResponse:
+        return JSONResponse({"detail": str(error)}, status_code=status)
+
+    return handler
+
+
+if __name__ == "__main__":
+    main()

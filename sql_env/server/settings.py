@@ -1,0 +1,70 @@
+"""What a server is told when it starts: one object, the same for the command line and workers."""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+from dataclasses import asdict, dataclass, field
+
+
+class ServerSettingsError(ValueError):
+    """Settings that a server must not start with; the message says what to change."""
+
+
+@dataclass(frozen=True)
+class ServerSettings:
+    """Where to listen, what to serve and what a client may cost.
+
+    The session bound holds in each worker process; the other bounds hold for one connection.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 8000
+    workers: int = 1
+    dataset: str | None = None
+    token: str | None = field(default=None, repr=False)
+    allow_unauthenticated: bool = False
+    max_sessions: int = 256
+    idle_seconds: float = 900.0
+    max_message_bytes: int = 256 * 1024
+    messages_per_second: float = 500.0
+    hide_gold: bool = False
+
+    def __post_init__(self) -> None:
+        if self.token is not None and not self.token.strip():
+            raise ServerSettingsError(
+                "the token is empty: leave --token out, or make one with "
+                "`python -c 'import secrets; print(secrets.token_urlsafe())'`"
+            )
+        if not (self.token or self.allow_unauthenticated or is_loopback(self.host)):
+            raise ServerSettingsError(
+                f"{self.host} can be reached from other machines and there is no token. "
+                "Give one with --token or in SQL_ENV_TOKEN, let everybody in with "
+                "--allow-unauthenticated, or stay on --host 127.0.0.1"
+            )
+        for name in ("workers", "max_sessions", "idle_seconds", "max_message_bytes"):
+            if getattr(self, name) <= 0:
+                raise ServerSettingsError(f"{name} is {getattr(self, name)}: it must be positive")
+        if self.messages_per_second < 1:
+            raise ServerSettingsError(
+                f"messages_per_second is {self.messages_per_second}: give 1 or more"
+            )
+
+    def to_json(self) -> str:
+        """The settings as worker processes get them."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> ServerSettings:
+        """The settings that `to_json` wrote."""
+        return cls(**json.loads(text))
+
+
+def is_loopback(host: str) -> bool:
+    """Only this machine can reach `host`."""
+    if host.lower().rstrip(".") == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
