@@ -50,7 +50,7 @@ __all__ = [
     "release",
 ]
 
-IDLE_CONNECTIONS = 32
+IDLE_CONNECTIONS = 64
 
 
 class DatabaseOpenError(ValueError):
@@ -112,7 +112,7 @@ def _with_row_count(connection: sqlite3.Connection, name: str) -> TableSchema:
 
 def _view_schema(connection: sqlite3.Connection, path: Path, name: str) -> TableSchema | None:
     tables = [*table_names(connection, "table"), *table_names(connection, "view")]
-    sandbox = Sandbox(path, tables)
+    sandbox = Sandbox(path, tables, 0)
     try:
         counted = sandbox.query(f"SELECT count(*) FROM {quote_identifier(name)}", Limits())
     finally:
@@ -144,17 +144,31 @@ class _Pool:
             return sandboxes.pop()
 
     def give(self, file: _File, sandbox: Sandbox) -> None:
+        surplus = sandbox
         with self._lock:
-            self._idle.setdefault(file, []).append(sandbox)
-            self._idle.move_to_end(file)
-            self._count += 1
-            if self._count <= self.idle_limit:
-                return
-            while not next(iter(self._idle.values())):
-                self._idle.popitem(last=False)
-            surplus = next(iter(self._idle.values())).pop()
-            self._count -= 1
+            if not sandbox.worn:
+                self._idle.setdefault(file, []).append(sandbox)
+                self._idle.move_to_end(file)
+                self._count += 1
+                if self._count <= self.idle_limit:
+                    return
+                surplus = self._pop_oldest()
         surplus.close()
+
+    def _pop_oldest(self) -> Sandbox:
+        while not (oldest := next(iter(self._idle.values()))):
+            self._idle.popitem(last=False)
+        self._count -= 1
+        return oldest.pop()
+
+    def clear(self) -> None:
+        """Close every idle connection."""
+        with self._lock:
+            idle = [sandbox for sandboxes in self._idle.values() for sandbox in sandboxes]
+            self._idle.clear()
+            self._count = 0
+        for sandbox in idle:
+            sandbox.close()
 
 
 _POOL = _Pool(IDLE_CONNECTIONS)
@@ -191,9 +205,29 @@ class Database:
         """Run one untrusted SELECT. Whatever is wrong with it comes back as `error`."""
         sandbox = _POOL.take(self._file) or self._new_sandbox()
         try:
+            result = sandbox.query(sql, self.limits)
+        except MemoryError:
+            sandbox.close()
+            _POOL.clear()
+            return self._query_with_the_heap_to_itself(sql)
+        except BaseException:
+            sandbox.close()
+            raise
+        _POOL.give(self._file, sandbox)
+        return result
+
+    def _query_with_the_heap_to_itself(self, sql: str) -> QueryResult:
+        """Once more: it may have been the idle connections that filled SQLite's heap."""
+        sandbox = self._new_sandbox()
+        try:
             return sandbox.query(sql, self.limits)
+        except MemoryError:
+            return QueryResult(
+                error="the query needs too much memory: make it simpler",
+                error_kind=ErrorKind.TOO_LARGE,
+            )
         finally:
-            _POOL.give(self._file, sandbox)
+            sandbox.close()
 
     def _new_sandbox(self) -> Sandbox:
         widest = max(len(schema.columns) for schema in self._schemas.values())

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import marshal
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -52,11 +52,14 @@ _LIMITS = {
     sqlite3.SQLITE_LIMIT_WORKER_THREADS: 0,
 }
 # Above the soft limit page caches are recycled and sorts spill; at the hard one a statement ends.
-SOFT_HEAP_BYTES = 16_000_000
-HARD_HEAP_BYTES = 32_000_000
+SOFT_HEAP_BYTES = 32_000_000
+HARD_HEAP_BYTES = 48_000_000
 _OPCODES_BETWEEN_LOOKS_AT_THE_CLOCK = 1000
 _CELLS_IN_A_BATCH = 64
 _BYTES_OF_A_CELL = 48  # what Python needs for a value beside its content
+_BYTES_OF_A_STATEMENT = 500  # and for a statement that is remembered
+_BYTES_KEPT = 500_000
+_USE_DESCRIBE = "use DESCRIBE to see a table's columns"
 
 FUNCTIONS = frozenset(
     # scalar
@@ -151,18 +154,19 @@ class Sandbox:
         sqlite3.Error: the file cannot be opened or is not a database.
     """
 
-    def __init__(self, path: Path, tables: Iterable[str] = (), widest_table: int = 0) -> None:
+    def __init__(self, path: Path, tables: Iterable[str], widest_table: int) -> None:
         self._connection = connect(path)
         # The schema is parsed now: a table wider than the limit would make it unreadable later.
         self._connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
         for limit, value in _LIMITS.items():
             self._connection.setlimit(limit, value)
         self._connection.setlimit(sqlite3.SQLITE_LIMIT_COLUMN, max(WIDEST_RESULT, widest_table))
-        self._tables = {name.lower(): name for name in tables}
-        self._modules = {
-            name.lower() for (name,) in self._connection.execute("PRAGMA module_list")
-        } - self._tables.keys()
+        self._names = {name.lower(): name for name in tables}
+        # By statement, because the authorizer speaks only when a statement is compiled and Python
+        # keeps compiled statements: one that comes again is not announced again.
+        self._reads_of: dict[str, set[tuple[str, str]]] = {}
         self._reads: set[tuple[str, str]] = set()
+        self._bytes_kept = 0
         self._denied = ""
         self._deadline = 0.0
         self._connection.set_authorizer(self._make_authorizer())
@@ -170,38 +174,51 @@ class Sandbox:
             lambda: monotonic() > self._deadline, _OPCODES_BETWEEN_LOOKS_AT_THE_CLOCK
         )
 
+    @property
+    def worn(self) -> bool:
+        """It has been asked so much that its memory of statements had better be given up."""
+        return self._bytes_kept > _BYTES_KEPT
+
     def close(self) -> None:
         self._connection.close()
 
     def query(self, sql: str, limits: Limits) -> QueryResult:
-        """Run one untrusted SELECT. Whatever is wrong with it comes back as an error."""
+        """Run one untrusted SELECT. Whatever is wrong with it comes back as an error.
+
+        Raises:
+            MemoryError: SQLite's heap is full. The sandbox is not fit for use afterwards.
+        """
         self._deadline = monotonic() + limits.seconds
         try:
             return self._run(sql, limits)
         except sqlite3.OperationalError as error:
             if not str(error).startswith("Could not decode to UTF-8"):
                 return self._failed(error, limits)
-        except (sqlite3.Error, sqlite3.Warning, MemoryError, UnicodeError) as error:
+        except (sqlite3.Error, sqlite3.Warning, UnicodeError) as error:
             return self._failed(error, limits)
         # Rare enough to run the query again rather than to decode every text in Python.
         self._connection.text_factory = decode
         try:
             return self._run(sql, limits)
-        except (sqlite3.Error, MemoryError) as error:
+        except sqlite3.Error as error:
             return self._failed(error, limits)
         finally:
             self._connection.text_factory = str
 
     def _run(self, sql: str, limits: Limits) -> QueryResult:
-        reads = self._reads
-        reads.clear()
-        self._denied = ""
         if "\0" in sql:
             return _error(ErrorKind.SYNTAX, "the query contains a NUL character")
+        reads = self._reads_of.get(sql)
+        if reads is None:
+            reads = self._reads_of[sql] = set()
+            self._bytes_kept += len(sql) + _BYTES_OF_A_STATEMENT
+        self._reads = reads  # where the authorizer notes what it sees
+        self._denied = ""
         cursor = self._connection.execute(sql)
-        if cursor.description is None:
+        description = cursor.description
+        if description is None:
             return _error(ErrorKind.SYNTAX, "there is no SELECT statement in the query")
-        columns = tuple([item[0] for item in cursor.description])
+        columns = tuple([item[0] for item in description])
         if columns in _EXPLAIN_COLUMNS:
             return _error(ErrorKind.DENIED, "EXPLAIN is not allowed: write one SELECT statement")
         batch_size = _CELLS_IN_A_BATCH // len(columns) + 1
@@ -212,49 +229,44 @@ class Sandbox:
                 rows += batch
                 size += _size(batch)
                 if size > limits.bytes or len(rows) > limits.rows:
-                    cursor.close()
-                    return _too_large(len(rows) > limits.rows, limits)
+                    break
+            cursor.close()
+            if size > limits.bytes:
+                return _too_large(f"{limits.bytes:,} bytes")
         if len(rows) > limits.rows:
-            return _too_large(True, limits)
+            return _too_large(f"{limits.rows:,} rows")
         return QueryResult(columns, tuple(rows), frozenset(reads))
 
-    def _make_authorizer(self):  # type: ignore[no-untyped-def]
+    def _make_authorizer(self) -> Callable[..., int]:
+        ok, deny = sqlite3.SQLITE_OK, sqlite3.SQLITE_DENY
         read, function = sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION
         harmless = (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_RECURSIVE)
-        names = set(self._tables.values())
-        add = self._reads.add
+        names = frozenset(self._names.values())
 
-        def authorize(action: int, first: str, second: str, _database: str, _source: str) -> int:
+        def authorize(action: int, first: str, second: str, _database: str, _view: str) -> int:
             if action == read:
                 if first in names:
-                    add((first, second))
-                    return sqlite3.SQLITE_OK
-                return self._authorize_other_read(first, second)
+                    self._reads.add((first, second))
+                    return ok
+                return ok if self._may_read(first, second) else deny
             if action in harmless or (action == function and second in FUNCTIONS):
-                return sqlite3.SQLITE_OK
-            if action == function:
-                self._denied = f"the function {second}() is not available here"
-            else:
-                self._denied = (
-                    f"{_ACTIONS.get(action, 'this statement')} is not allowed: "
-                    "the database is read-only, write one SELECT statement"
-                )
-            return sqlite3.SQLITE_DENY
+                return ok
+            if not self._denied:
+                self._denied = _denial(action, first, second)
+            return deny
 
         return authorize
 
-    def _authorize_other_read(self, table: str, column: str) -> int:
-        """A table written in another case, a common table expression, or something closed."""
-        lowered = table.lower()
-        known = self._tables.get(lowered)
-        if known is not None:
-            self._reads.add((known, column))
-            return sqlite3.SQLITE_OK
-        closed = lowered.startswith(("sqlite_", "pragma_")) or lowered in self._modules
-        if not column and not closed:
-            return sqlite3.SQLITE_OK
-        self._denied = f"{table} cannot be read here: use DESCRIBE to see a table's columns"
-        return sqlite3.SQLITE_DENY
+    def _may_read(self, name: str, column: str) -> bool:
+        """A table written in another case, or a common table expression, but nothing else."""
+        table = self._names.get(name.lower())
+        if table is not None:
+            self._reads.add((table, column))
+            return True
+        if column or name.lower().startswith(("sqlite_", "pragma_")):
+            self._denied = f"{name} cannot be read here: {_USE_DESCRIBE}"
+            return False
+        return True
 
     def _failed(self, error: Exception, limits: Limits) -> QueryResult:
         message = str(error)
@@ -272,8 +284,6 @@ class Sandbox:
                 ErrorKind.TIMEOUT,
                 f"the query ran longer than {limits.seconds:g} seconds: make it simpler",
             )
-        if isinstance(error, MemoryError):
-            return _error(ErrorKind.TOO_LARGE, "the query needs too much memory: make it simpler")
         if isinstance(error, UnicodeError):
             return _error(ErrorKind.SYNTAX, "the query is not valid Unicode text")
         if code == sqlite3.SQLITE_TOOBIG or isinstance(error, sqlite3.DataError):
@@ -305,13 +315,12 @@ _KINDS = (
 
 
 def connect(path: Path) -> sqlite3.Connection:
-    """A read-only connection that keeps nothing between statements."""
+    """A read-only connection."""
     connection = sqlite3.connect(
         f"{path.absolute().as_uri()}?mode=ro&immutable=1",
         uri=True,
         isolation_level=None,
         check_same_thread=False,  # the pool hands a connection to one thread at a time
-        cached_statements=0,  # the authorizer speaks only when a statement is compiled
     )
     connection.execute(f"PRAGMA soft_heap_limit = {SOFT_HEAP_BYTES}")
     connection.execute(f"PRAGMA hard_heap_limit = {HARD_HEAP_BYTES}")
@@ -333,10 +342,19 @@ def _size(rows: list[Row]) -> int:
     return len(marshal.dumps(rows, 2)) + _BYTES_OF_A_CELL * len(rows) * len(rows[0])
 
 
+def _denial(action: int, first: str, second: str) -> str:
+    if action == sqlite3.SQLITE_FUNCTION:
+        return f"the function {second}() is not available here"
+    if action == sqlite3.SQLITE_UPDATE and first == "sqlite_master":
+        # SQLite asks this when it is about to set up a table function.
+        return f"table functions cannot be read here: {_USE_DESCRIBE}"
+    what = _ACTIONS.get(action, "this statement")
+    return f"{what} is not allowed: the database is read-only, write one SELECT statement"
+
+
 def _error(kind: ErrorKind, message: str) -> QueryResult:
     return QueryResult(error=message, error_kind=kind)
 
 
-def _too_large(by_rows: bool, limits: Limits) -> QueryResult:
-    what = f"{limits.rows:,} rows" if by_rows else f"{limits.bytes:,} bytes"
+def _too_large(what: str) -> QueryResult:
     return _error(ErrorKind.TOO_LARGE, f"the result has more than {what}: add a WHERE or a LIMIT")
