@@ -1,0 +1,116 @@
+"""A training run is a folder.
+
+    config.json         what was asked for, to run it again or to resume it
+    metrics.jsonl       one row per logged step; `phase` says warmup or grpo
+    transcripts.jsonl   episodes as they were played in training, a few of each round
+    checkpoint-N/       everything that is needed to go on from step N
+    model/              the trained model, when the run is over
+    plots/              reward.png, success.png
+
+Only the main process writes. Rows are appended and flushed, so that a killed run keeps them; a
+checkpoint counts when its last file, `COMPLETE`, is there.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from sql_env.training.config import GRPOConfig
+from sql_env.training.settings import ConfigError
+
+CONFIG, METRICS, TRANSCRIPTS = "config.json", "metrics.jsonl", "transcripts.jsonl"
+MODEL, PLOTS, COMPLETE = "model", "plots", "COMPLETE"
+
+
+class ResumeError(ValueError):
+    """A run that cannot be resumed; the message says why and what to do."""
+
+
+class RunLog:
+    """Writes and reads the folder of one training run."""
+
+    def __init__(self, folder: Path | str) -> None:
+        self.path = Path(folder)
+
+    def begin(self, config: GRPOConfig) -> None:
+        """Write the configuration of a new run.
+
+        Raises:
+            ConfigError: the folder already holds a run.
+        """
+        if (self.path / METRICS).is_file():
+            raise ConfigError(
+                f"output_dir is {str(self.path)!r}, which already holds a run: go on with it "
+                f"(--resume {self.path}), or name another folder"
+            )
+        self.path.mkdir(parents=True, exist_ok=True)
+        text = json.dumps(config.to_dict(), indent=2, ensure_ascii=False)
+        (self.path / CONFIG).write_text(text + "\n", encoding="utf-8")
+
+    def config(self) -> GRPOConfig:
+        """The configuration the run was begun with.
+
+        Raises:
+            ResumeError: there is none.
+        """
+        path = self.path / CONFIG
+        if not path.is_file():
+            raise ResumeError(f"{self.path} is no training run: there is no {CONFIG} in it")
+        return GRPOConfig.from_file(path)
+
+    def add_metrics(self, row: dict[str, Any]) -> None:
+        """Append one row."""
+        self._append(METRICS, [row])
+
+    def add_transcripts(self, rows: Iterable[dict[str, Any]]) -> None:
+        """Append some episodes."""
+        self._append(TRANSCRIPTS, rows)
+
+    def metrics(self) -> list[dict[str, Any]]:
+        """All rows; a last one that was cut off while being written is left out."""
+        return self._read(METRICS)
+
+    def transcripts(self) -> list[dict[str, Any]]:
+        """All episodes that were kept."""
+        return self._read(TRANSCRIPTS)
+
+    def last_checkpoint(self) -> Path | None:
+        """The newest whole checkpoint; one that was being written when the run died has no mark."""
+        whole = [path.parent for path in self.path.glob(f"checkpoint-*/{COMPLETE}")]
+        return max(whole, key=checkpoint_step, default=None)
+
+    def forget_after(self, step: int) -> None:
+        """Drop what was written about steps that will be taken again."""
+        for name in (METRICS, TRANSCRIPTS):
+            kept = [row for row in self._read(name) if row["step"] <= step]
+            unfinished = self.path / f"{name}.part"
+            unfinished.write_text("".join(map(_line, kept)), encoding="utf-8")
+            unfinished.replace(self.path / name)
+
+    def _append(self, name: str, rows: Iterable[dict[str, Any]]) -> None:
+        with (self.path / name).open("a", encoding="utf-8", errors="backslashreplace") as file:
+            file.writelines(map(_line, rows))
+
+    def _read(self, name: str) -> list[dict[str, Any]]:
+        path = self.path / name
+        if not path.is_file():
+            return []
+        # A row without its line feed was cut off when the run died.
+        lines = path.read_text(encoding="utf-8").split("\n")[:-1]
+        return [json.loads(line) for line in lines]
+
+
+def checkpoint_step(checkpoint: Path) -> int:
+    """The step in the name `checkpoint-<step>`."""
+    match = re.fullmatch(r"checkpoint-(\d+)", checkpoint.name)
+    if match is None:
+        raise ResumeError(f"{checkpoint} is no checkpoint: its name is not checkpoint-<step>")
+    return int(match[1])
+
+
+def _line(row: dict[str, Any]) -> str:
+    return json.dumps(row, ensure_ascii=False, default=str) + "\n"
