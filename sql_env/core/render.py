@@ -1,71 +1,117 @@
-"""Everything an agent reads is made here: schemas, rows, errors, and a whole observation.
+"""Everything an agent reads is made here: schemas, rows and the errors about tables.
 
 One place, so that evaluation, training, the page and a person at the terminal see the same text.
-The form is spare on purpose: small models pay for every token.
+The form is spare on purpose: small models pay for every token. It is also safe to read back: a cell
+never spans lines, a bare "|" only ever separates cells, and "…" only ever marks a cut.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from difflib import get_close_matches
 
-from sql_env.core.database import Cell, QueryResult, Row, TableSchema
+from sql_env.core.database import Cell, QueryResult, Row, TableSchema, quote_identifier
 
 ROWS_SHOWN = 20
 CELL_CHARACTERS = 200
-_PLAIN_FLOAT_DIGITS = 10
+CUT_MARK = "…"
+_NAME_CHARACTERS = 64
+# Twelve digits: averages without their noise, and well within the verifier's tolerance.
+_FLOAT_FORMAT = ".12g"
+# Where a bare word would be read as something else: a blank edge, a separator, a quote, the cut
+# mark, NULL, the start of a list, of a blob or of a query.
+_MISLEADING = re.compile(
+    r"""[|"…]|\A(?:\s|[\[{]|\Z|null\Z|none\Z|x'|select\b|with\b)|\s\Z""", re.IGNORECASE
+)
+_find_misleading = _MISLEADING.search
 
 
 def render_cell(value: Cell) -> str:
-    """One value as text that can be told apart from any other value's text."""
+    """One value as text: numbers, NULL and blobs bare, texts bare where that is unambiguous."""
+    kind = type(value)
+    if kind is str:
+        assert isinstance(value, str)
+        if len(value) <= CELL_CHARACTERS and value.isprintable() and not _find_misleading(value):
+            return value
+        return _guarded(value)
+    if kind is int:
+        return str(value)
     if value is None:
         return "NULL"
-    if isinstance(value, bytes):
-        return f"<{len(value)} bytes>"
     if isinstance(value, float):
-        return str(int(value)) if value.is_integer() and abs(value) < 1e15 else repr(value)
-    text = str(value)
-    if len(text) > CELL_CHARACTERS:
-        text = text[:CELL_CHARACTERS] + "…"
-    # Quoted where a bare word would be read as something else.
-    if not text or text != text.strip() or text.upper() == "NULL" or any(c in text for c in '|\n\r"'):
-        return json.dumps(text, ensure_ascii=False)
-    return text
+        return str(int(value)) if value.is_integer() and abs(value) < 1e15 else _short(value)
+    assert isinstance(value, bytes)
+    shown = value[: CELL_CHARACTERS // 2]
+    return f"x'{shown.hex()}'" + (CUT_MARK if len(shown) < len(value) else "")
+
+
+def _short(value: float) -> str:
+    return format(value, _FLOAT_FORMAT)
+
+
+def _guarded(text: str) -> str:
+    """A text cut to size and, where it needs it, as a JSON string on one line."""
+    shown = text[:CELL_CHARACTERS]
+    if not shown.isprintable() or _find_misleading(shown):
+        shown = json.dumps(shown, ensure_ascii=False)
+        if CUT_MARK in shown or not shown.isprintable():
+            shown = "".join(
+                c if c.isprintable() and c != CUT_MARK else json.dumps(c)[1:-1] for c in shown
+            )
+    return shown + CUT_MARK if len(text) > CELL_CHARACTERS else shown
 
 
 def render_row(row: Row) -> str:
-    return " | ".join(map(render_cell, row))
+    """The cells of a row, separated by bars."""
+    return " | ".join([render_cell(cell) for cell in row])
 
 
 def render_rows(columns: Sequence[str], rows: Sequence[Row], limit: int = ROWS_SHOWN) -> str:
     """A header and at most `limit` rows; the true count where rows are left out."""
+    lines = [render_row(tuple(columns))]
     if not rows:
-        return f"{' | '.join(columns)}\n(no rows)"
-    lines = [" | ".join(columns), *map(render_row, rows[:limit])]
-    if len(rows) > limit:
+        lines.append("(no rows)")
+    elif len(rows) <= limit:
+        lines += [render_row(row) for row in rows]
+    else:
+        lines += [render_row(row) for row in rows[:limit]]
         lines.append(f"({len(rows)} rows, the first {limit} shown)")
     return "\n".join(lines)
 
 
+def render_query_result(result: QueryResult) -> str:
+    """The outcome of a successful query."""
+    return render_rows(result.columns, result.rows)
+
+
 def render_schema(schema: TableSchema) -> str:
-    """A table's columns, types, keys and size."""
-    lines = [f"{schema.name} ({schema.row_count} rows)"]
+    """A table's columns, types, keys and size: one line each."""
+    lines = [f"{_identifier(schema.name)} ({schema.row_count} rows)"]
     for column in schema.columns:
         key = " primary key" if column.primary_key else ""
-        lines.append(f"{column.name} {column.type.lower()}".rstrip() + key)
-    lines += [
-        f"{key.column} -> {key.table}.{key.references}".rstrip(".") for key in schema.foreign_keys
-    ]
+        kind = " ".join(column.type.lower().split())
+        lines.append(f"{_identifier(column.name)} {kind}".rstrip() + key)
+    for foreign in schema.foreign_keys:
+        target = _identifier(foreign.table)
+        if foreign.references:
+            target += f".{_identifier(foreign.references)}"
+        lines.append(f"{_identifier(foreign.column)} -> {target}")
     return "\n".join(lines)
 
 
-def render_query_result(result: QueryResult) -> str:
-    return render_rows(result.columns, result.rows)
+def _identifier(name: str) -> str:
+    """A name the way a query has to spell it."""
+    if name.isascii() and name.isidentifier():
+        return name
+    quoted = quote_identifier(name)
+    return quoted if quoted.isprintable() else _guarded(name)
 
 
 def unknown_table(name: str, tables: Sequence[str]) -> str:
     """The error for a table that is not there, with the nearest name and all the names."""
+    name = name if len(name) <= _NAME_CHARACTERS else name[:_NAME_CHARACTERS] + CUT_MARK
     lowered = {table.lower(): table for table in tables}
     near = get_close_matches(name.lower(), lowered, n=1, cutoff=0.5)
     guess = f" Did you mean {lowered[near[0]]}?" if near else ""

@@ -1,4 +1,11 @@
-"""Dense reward in three layers that are kept apart: operational, progress, terminal."""
+"""Dense reward in three layers that are kept apart: operational, progress, terminal.
+
+Operational: an action that worked, columns seen for the first time, a price for every step and for
+repeating oneself. Progress: how close the latest query's result is to gold, as a potential; a step
+earns the change, so what is gained is lost again when left, and a circle earns nothing. Terminal:
+the answer. The first two are shaping: their sum over an episode stays within bounds so narrow that
+no episode without a correct answer beats one with it.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +13,30 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from sql_env.core.database import QueryResult
-from sql_env.core.verifier import Gold
+from sql_env.core.gold import Gold
+from sql_env.core.progress import closeness
+from sql_env.core.sql_text import normalize_sql
 
 
 @dataclass(frozen=True)
 class RewardConfig:
-    """The published values."""
+    """The values of the three layers; the defaults are the published ones.
+
+    Attributes:
+        exec_ok: an action that worked and was not played before.
+        new_information: each column (of a table) that is read for the first time.
+        new_information_cap: the most that new information earns in one episode.
+        repeat: an action that was played before.
+        step: every action.
+        progress: a query result equal to gold, against none.
+        progress_bins: the levels of closeness that are told apart.
+        shaping_min: the least that operational and progress rewards sum up to in an episode.
+        shaping_max: the most.
+        correct: a correct answer.
+
+    Raises:
+        ValueError: the values would let a wrong episode beat a correct one, or reward a repeat.
+    """
 
     exec_ok: float = 0.02
     new_information: float = 0.01
@@ -24,13 +49,45 @@ class RewardConfig:
     shaping_max: float = 0.5
     correct: float = 1.0
 
+    def __post_init__(self) -> None:
+        for name in ("exec_ok", "new_information", "new_information_cap", "progress"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name} is {getattr(self, name)}: it is a bonus, 0 or more")
+        for name in ("repeat", "step"):
+            if getattr(self, name) > 0:
+                raise ValueError(f"{name} is {getattr(self, name)}: it is a price, 0 or less")
+        if self.progress_bins < 2:
+            raise ValueError(f"progress_bins is {self.progress_bins}: two levels are the fewest")
+        if not self.shaping_min <= 0 <= self.shaping_max:
+            raise ValueError(
+                f"shaping_min {self.shaping_min} and shaping_max {self.shaping_max} must enclose 0"
+            )
+        if self.correct <= self.shaping_max - self.shaping_min:
+            raise ValueError(
+                f"correct is {self.correct}: more than shaping_max - shaping_min "
+                f"({self.shaping_max - self.shaping_min:g}) or a wrong episode can beat a right one"
+            )
+
     @classmethod
     def binary(cls) -> RewardConfig:
         """Nothing but the terminal reward."""
         return cls(0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
 
+    @property
+    def step_range(self) -> tuple[float, float]:
+        """Bounds for the reward of any one step."""
+        best_shaping = self.exec_ok + self.new_information_cap + self.progress
+        return self.step + self.repeat - self.progress, max(self.correct, best_shaping)
+
+    @property
+    def episode_range(self) -> tuple[float, float]:
+        """Bounds for the sum of an episode's rewards."""
+        return self.shaping_min, self.correct + self.shaping_max
+
 
 class RewardParts(NamedTuple):
+    """The reward of one step, layer by layer."""
+
     operational: float = 0.0
     progress: float = 0.0
     terminal: float = 0.0
@@ -48,6 +105,9 @@ class RewardTracker:
         self.config = config
         self._seen_actions: set[str] = set()
         self._seen_information: set[tuple[str, str]] = set()
+        self._information_earned = 0.0
+        self._potential = 0.0
+        self._shaping = 0.0  # the sum so far, before it is kept within bounds
 
     def step(
         self,
@@ -67,6 +127,42 @@ class RewardTracker:
             is_query: progress is measured on queries, not on DESCRIBE or SAMPLE.
             correct: the verdict, on ANSWER.
         """
-        terminal = self.config.correct if correct else 0.0
-        operational = self.config.step + (self.config.exec_ok if ok else 0.0)
-        return RewardParts(operational, 0.0, terminal)
+        config = self.config
+        operational, progress = config.step, 0.0
+        normalized = normalize_sql(action)
+        if normalized in self._seen_actions:
+            # A repeat earns nothing, not even the way back to a better result.
+            operational += config.repeat
+        else:
+            self._seen_actions.add(normalized)
+            if ok and correct is None:
+                operational += config.exec_ok
+            if ok and result is not None:
+                operational += self._new_information(result)
+                if is_query and config.progress:
+                    potential = config.progress * self._level(result)
+                    progress = potential - self._potential
+                    self._potential = potential
+        before = self._bounded_shaping()
+        self._shaping += operational + progress
+        # What the bounds take away is taken from the operational layer: progress still telescopes.
+        operational = self._bounded_shaping() - before - progress
+        return RewardParts(operational, progress, config.correct if correct else 0.0)
+
+    def _new_information(self, result: QueryResult) -> float:
+        fresh = result.reads - self._seen_information
+        if not fresh:
+            return 0.0
+        self._seen_information |= fresh
+        room = self.config.new_information_cap - self._information_earned
+        earned = min(len(fresh) * self.config.new_information, room)
+        self._information_earned += earned
+        return earned
+
+    def _level(self, result: QueryResult) -> float:
+        """Closeness to gold on a scale of a few levels, from 0 to 1."""
+        top = self.config.progress_bins - 1
+        return int(closeness(result.rows, self.gold.profile) * top + 0.5) / top
+
+    def _bounded_shaping(self) -> float:
+        return min(max(self._shaping, self.config.shaping_min), self.config.shaping_max)

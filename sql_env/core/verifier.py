@@ -1,21 +1,25 @@
-"""Is this answer right? Typed, order-aware comparison of an answer with the gold result."""
+"""Is this answer right? Typed, order-aware comparison of an answer with the gold result.
+
+Rows are a multiset, or a sequence where the gold query has a top-level ORDER BY (`core.gold` says
+which rows may swap); columns may come in any one order (`core.matching`); values are equal by the
+rules of `core.cells`; typed answers are read by `core.answers`. The verdict says why, without
+giving gold values away.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sql_env.core.database import Cell, QueryResult, Row
+from sql_env.core.answers import AnswerError, read_answer
+from sql_env.core.cells import ROUNDING_MODES, Rounding, TypedCell, typed_decimals
+from sql_env.core.database import Cell
+from sql_env.core.gold import Gold, build_gold
+from sql_env.core.matching import ColumnMatcher
 
+__all__ = ["AnswerError", "Gold", "Verdict", "build_gold", "verify_rows", "verify_text"]
 
-@dataclass(frozen=True)
-class Gold:
-    """The result of a gold query, with what the verifier must know about its order."""
-
-    columns: tuple[str, ...]
-    rows: tuple[Row, ...]
-    ordered: bool = False
-    order_keys: tuple[Row, ...] | None = None  # one per row; rows with equal keys may swap
+MIN_DECIMALS = 2  # 3.14 stands for 3.14159 in a typed answer; 3.1 and 3 do not
 
 
 @dataclass(frozen=True)
@@ -26,35 +30,66 @@ class Verdict:
     reason: str
 
 
-def build_gold(sql: str, run: Callable[[str], QueryResult]) -> Gold:
-    """Run a gold query (through the sandbox) and find out what its order means.
-
-    Raises:
-        ValueError: the gold query does not run.
-    """
-    result = run(sql)
-    if not result.ok:
-        raise ValueError(result.error)
-    return Gold(result.columns, result.rows)
+_CORRECT = Verdict(True, "the answer matches")
 
 
 def verify_rows(rows: Sequence[Sequence[Cell]], gold: Gold) -> Verdict:
-    """Compare a table (the result of the agent's query) with gold."""
-    same = sorted(map(repr, map(tuple, rows))) == sorted(map(repr, gold.rows))
-    return Verdict(same, "the rows match" if same else "the rows differ")
+    """Compare a table (the result of the agent's successful query) with gold."""
+    if tuple(rows) == gold.rows:
+        return _CORRECT
+    return _compare(rows, gold, typed=False)
 
 
 def verify_text(text: str, gold: Gold) -> Verdict:
     """Compare a typed answer with gold, trying the ways in which it can be read.
 
     Raises:
-        AnswerError: the text cannot be read as an answer at all.
+        AnswerError: the text cannot be read as an answer at all, whatever gold is.
     """
-    if not text.strip():
-        raise AnswerError("an empty answer: write a value, rows, or [] for an empty result")
-    rows = [tuple(cell.strip() for cell in line.split("|")) for line in text.splitlines()]
-    return verify_rows(rows, Gold((), tuple(tuple(map(str, row)) for row in gold.rows)))
+    verdict: Verdict | None = None
+    for reading in read_answer(text, gold):
+        found = _compare(reading, gold, typed=True)
+        if found.correct:
+            return found
+        verdict = verdict or found
+    assert verdict is not None
+    return verdict
 
 
-class AnswerError(ValueError):
-    """The text of an ANSWER cannot be used; the message says what to write instead."""
+def _compare(rows: Sequence[Sequence[TypedCell]], gold: Gold, *, typed: bool) -> Verdict:
+    if len(rows) != len(gold.rows):
+        return Verdict(False, f"expected {_count(len(gold.rows), 'row')}, got {len(rows)}")
+    if not rows:
+        return _CORRECT
+    widths = {len(row) for row in rows}
+    if len(widths) > 1:
+        return Verdict(False, "the rows have different numbers of columns")
+    if widths != {gold.width}:
+        return Verdict(False, f"expected {_count(gold.width, 'column')}, got {widths.pop()}")
+    columns = list(zip(*rows, strict=True))
+    if ColumnMatcher(columns, gold).matches():
+        return _CORRECT
+    if typed:
+        decimals = [max(map(typed_decimals, column)) for column in columns]
+        for mode in ROUNDING_MODES if max(decimals) >= MIN_DECIMALS else ():
+            roundings = [Rounding(d, mode) if d >= MIN_DECIMALS else None for d in decimals]
+            if ColumnMatcher(columns, gold, roundings).matches():
+                return _CORRECT
+    return Verdict(False, _difference(columns, gold))
+
+
+def _difference(columns: Sequence[Sequence[TypedCell]], gold: Gold) -> str:
+    """Why tables of the same shape differ, without gold's values."""
+    if len(columns) == 1 and len(gold.rows) == 1:
+        return "the value differs"
+    unordered = ColumnMatcher(columns, gold, ignore_order=True)
+    if gold.ordered and unordered.matches():
+        return "the row order differs"
+    column = unordered.unmatched_column()
+    if column is None:
+        return "each column's values match, but not row by row"
+    return f"no column of the answer has the values of expected column {column + 1}"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

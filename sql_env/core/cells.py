@@ -1,0 +1,191 @@
+"""When are two values equal? The rules for single cells, and an index that finds equal ones.
+
+* NULL equals NULL only; an empty text and 0 are other values.
+* Two whole numbers are equal exactly. Where one has a fraction they may differ by one part in a
+  thousand million, which covers sums taken in another order and nothing a person would notice.
+* Texts are compared without case, outer blanks and one pair of outer quotes.
+* A text that is a plain number ("2014", "3.5", not "007") equals that number.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import unicodedata
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
+from decimal import ROUND_HALF_EVEN, ROUND_HALF_UP, Decimal
+from typing import NamedTuple
+
+from sql_env.core.database import Cell
+
+RELATIVE_TOLERANCE = 1e-9
+ABSOLUTE_TOLERANCE = 1e-12
+_PLAIN_NUMBER = re.compile(r"-?(?:0|[1-9]\d{0,17})(?:\.\d+)?")
+_TYPED_NUMBER = re.compile(
+    r"[+-]?(?:\d{1,25}|\d{1,3}(?:,\d{3}){1,8})?(?:\.(?P<decimals>\d*))?(?:[eE][+-]?\d{1,3})?"
+)
+_QUOTES = {'"': '"', "'": "'", "`": "`", "“": "”", "\u2018": "\u2019", "«": "»"}
+_BLOB = re.compile(r"[xX]'((?:[0-9a-fA-F]{2})*)'")
+
+
+class Bare(NamedTuple):
+    """A typed word without quotes: NULL, a number or a text, whichever the gold value is."""
+
+    text: str
+
+
+class Rounding(NamedTuple):
+    """How many decimals a person kept, and which way halves went."""
+
+    decimals: int
+    mode: str
+
+
+TypedCell = Cell | Bare
+ROUNDING_MODES = (ROUND_HALF_UP, ROUND_HALF_EVEN)
+
+
+def normalize_text(text: str) -> str:
+    """The form in which texts are compared."""
+    text = text.strip()
+    if len(text) > 1 and _QUOTES.get(text[0]) == text[-1]:
+        text = text[1:-1].strip()
+    if not text.isascii():
+        text = unicodedata.normalize("NFC", text)
+    return text.casefold()
+
+
+def same_number(a: float, b: float) -> bool:
+    """Equal within tolerance; whole numbers (ids, years, populations) exactly."""
+    if a == b:
+        return True
+    if float(a).is_integer() and float(b).is_integer():
+        return False
+    return math.isclose(a, b, rel_tol=RELATIVE_TOLERANCE, abs_tol=ABSOLUTE_TOLERANCE)
+
+
+def plain_number(text: str) -> int | float | None:
+    """The number that a text spells in its plain form, or None."""
+    if _PLAIN_NUMBER.fullmatch(text) is None:
+        return None
+    return float(text) if "." in text else int(text)
+
+
+def typed_number(text: str) -> int | float | None:
+    """The number a person means by `text`: also "1,234", "+3", ".5" and "2e3"."""
+    if text in ("inf", "-inf"):
+        return float(text)
+    if not any(map(str.isdigit, text)) or _TYPED_NUMBER.fullmatch(text) is None:
+        return None
+    digits = text.replace(",", "")
+    try:
+        return int(digits)
+    except ValueError:
+        return float(digits)
+
+
+def typed_decimals(cell: TypedCell) -> int:
+    """How many decimals a typed number has."""
+    match = _TYPED_NUMBER.fullmatch(cell.text) if isinstance(cell, Bare) else None
+    return len(match["decimals"] or "") if match else 0
+
+
+def rounded(cell: Cell, rounding: Rounding) -> Cell:
+    """A fractional number rounded the way a person would; everything else as it is.
+
+    A number that would keep fewer than two digits stays exact: 0.004 is not 0.00.
+    """
+    if not isinstance(cell, float) or not math.isfinite(cell) or cell.is_integer():
+        return cell
+    short = Decimal(repr(cell)).quantize(Decimal(1).scaleb(-rounding.decimals), rounding.mode)
+    return float(short) if abs(short) >= Decimal(1).scaleb(1 - rounding.decimals) else cell
+
+
+class ColumnIndex:
+    """Numbers the different values of one gold column and finds the number of an equal value."""
+
+    def __init__(self, cells: Sequence[Cell]) -> None:
+        self._known: dict[TypedCell, int] = {}
+        self._texts: dict[str, int] = {}
+        self._spelled: dict[float, int] = {}  # numbers that gold holds as text
+        numbers = sorted({cell for cell in cells if isinstance(cell, int | float)})
+        self._numbers: list[int | float] = []  # sorted; the values of `_number_classes`
+        self._number_classes: list[int] = []
+        classes = 0
+        for number in numbers:
+            if not self._numbers or not same_number(self._numbers[-1], number):
+                classes += 1
+            self._numbers.append(number)
+            self._number_classes.append(classes)
+            self._known[number] = classes
+        for cell in cells:
+            if cell in self._known:
+                continue
+            if isinstance(cell, str):
+                text = normalize_text(cell)
+                number_spelled = plain_number(text)
+                found = self._texts.get(text)
+                if found is None and number_spelled is not None:
+                    found = self._find_number(number_spelled)
+                if found is None:
+                    classes += 1
+                    found = classes
+                self._texts[text] = found
+                if number_spelled is not None:
+                    self._spelled.setdefault(number_spelled, found)
+            else:
+                classes += 1
+                found = classes
+            self._known[cell] = found
+        self.ids: list[int] = [self._known[cell] for cell in cells]
+        self.size = classes
+
+    def encode(self, cells: Iterable[TypedCell]) -> list[int] | None:
+        """The numbers of gold values equal to `cells`; None where one has no equal."""
+        known = dict(self._known)
+        ids: list[int] = []
+        for cell in cells:
+            found = known.get(cell)
+            if found is None:
+                found = self._find(cell)
+                if found is None:
+                    return None
+                known[cell] = found
+            ids.append(found)
+        return ids
+
+    def _find(self, cell: TypedCell) -> int | None:
+        if isinstance(cell, str):
+            return self._find_text(normalize_text(cell))
+        if isinstance(cell, int | float):
+            return self._find_number(cell)
+        if isinstance(cell, Bare):
+            return self._find_typed(cell.text.strip())
+        return self._known.get(cell)
+
+    def _find_text(self, text: str) -> int | None:
+        found = self._texts.get(text)
+        if found is None:
+            number = plain_number(text)
+            found = None if number is None else self._find_number(number)
+        return found
+
+    def _find_number(self, number: int | float) -> int | None:
+        at = bisect_left(self._numbers, number)
+        for near in (at, at - 1):
+            if 0 <= near < len(self._numbers) and same_number(self._numbers[near], number):
+                return self._number_classes[near]
+        return self._spelled.get(number)
+
+    def _find_typed(self, text: str) -> int | None:
+        """A bare word may be NULL, a text, a number or a blob; quotes are the way to insist."""
+        null = self._known.get(None)
+        if text.upper() == "NULL" and null is not None:
+            return null
+        found = self._texts.get(normalize_text(text))
+        if found is None and (number := typed_number(text)) is not None:
+            found = self._find_number(number)
+        if found is None and (blob := _BLOB.fullmatch(text)):
+            found = self._known.get(bytes.fromhex(blob[1]))
+        return null if found is None and text.lower() == "none" else found

@@ -1,0 +1,102 @@
+"""Finds one order of the answer's columns under which its rows are rows that gold allows.
+
+Columns are matched one after the other, and after each the rows so far are compared as multisets,
+segment by segment: sorting columns independently would accept tables scrambled across rows.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from sql_env.core.cells import Rounding, TypedCell
+from sql_env.core.gold import Gold
+
+Column = Sequence[TypedCell]
+# Cells looked at before the search gives up (about a second): only tables made of dozens of
+# look-alike columns come near it, and they are then judged wrong.
+WORK_LIMIT = 4_000_000
+
+
+class ColumnMatcher:
+    """The search for one answer.
+
+    Args:
+        columns: the answer, column by column, as many as gold has.
+        gold: what it is compared with; both have the same number of rows.
+        roundings: how the numbers of each answer column were rounded (typed answers only).
+        ignore_order: forget gold's order, to find out whether it is what went wrong.
+    """
+
+    def __init__(
+        self,
+        columns: Sequence[Column],
+        gold: Gold,
+        roundings: Sequence[Rounding | None] = (),
+        *,
+        ignore_order: bool = False,
+    ) -> None:
+        self._columns = columns
+        self._gold = gold
+        self._roundings = roundings or (None,) * len(columns)
+        rows = len(gold.rows)
+        self._answer_start = [0] * rows if ignore_order else gold.answer_segments
+        self._gold_start = [0] * len(gold.pool) if ignore_order else gold.pool_segments
+        self._encoded: dict[tuple[int, int], list[int] | None] = {}
+        self._work = 0
+        # Columns with many different values first: they leave the fewest candidates.
+        self._order = sorted(range(gold.width), key=lambda i: -gold.column(i).size)
+
+    def matches(self) -> bool:
+        """Whether some order of the columns fits."""
+        return self._search(0, frozenset(), self._answer_start, self._gold_start)
+
+    def unmatched_column(self) -> int | None:
+        """The first gold column whose values no answer column has, order aside."""
+        for i in range(self._gold.width):
+            zeros = [0] * len(self._gold.rows), [0] * len(self._gold.pool)
+            if not any(self._extend(i, j, *zeros) for j in range(len(self._columns))):
+                return i
+        return None
+
+    def _search(self, depth: int, used: frozenset[int], answer: list[int], pool: list[int]) -> bool:
+        if depth == len(self._order):
+            return True
+        i = self._order[depth]
+        tried: list[Column] = []
+        for j in sorted(range(len(self._columns)), key=lambda j: j != i):
+            if j in used or self._work > WORK_LIMIT or self._columns[j] in tried:
+                continue
+            extended = self._extend(i, j, answer, pool)
+            if extended is None:
+                continue
+            if self._search(depth + 1, used | {j}, *extended):
+                return True
+            tried.append(self._columns[j])
+        return False
+
+    def _extend(
+        self, i: int, j: int, answer: list[int], pool: list[int]
+    ) -> tuple[list[int], list[int]] | None:
+        """The rows so far with gold column `i` read from answer column `j`, renumbered."""
+        index = self._gold.column(i, self._roundings[j])
+        encoded = self._encode(i, j)
+        if encoded is None:
+            return None
+        self._work += len(answer) + len(pool)
+        numbers: dict[tuple[int, int], int] = {}
+        new_pool = [
+            numbers.setdefault(pair, len(numbers)) for pair in zip(pool, index.ids, strict=True)
+        ]
+        new_answer = [numbers.get(pair, -1) for pair in zip(answer, encoded, strict=True)]
+        allowed = Counter(new_pool)
+        if any(count > allowed[number] for number, count in Counter(new_answer).items()):
+            return None
+        return new_answer, new_pool
+
+    def _encode(self, i: int, j: int) -> list[int] | None:
+        if (i, j) not in self._encoded:
+            index = self._gold.column(i, self._roundings[j])
+            self._encoded[i, j] = index.encode(self._columns[j])
+            self._work += index.size
+        return self._encoded[i, j]

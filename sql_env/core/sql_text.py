@@ -1,0 +1,203 @@
+"""The text of one SELECT, taken apart far enough to find its top-level clauses.
+
+A tokenizer, not a parser: it knows strings, comments, quoted identifiers and parentheses, so that
+an ORDER BY inside a subquery, a string or a comment is never taken for the query's own.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import NamedTuple
+
+_TOKEN = re.compile(
+    r"""
+      (?P<blank>\s+|--[^\n]*|/\*.*?(?:\*/|\Z))
+    | (?P<string>[xX]?'(?:[^']|'')*')
+    | (?P<quoted>"(?:[^"]|"")*"|`(?:[^`]|``)*`|\[[^\]]*\])
+    | (?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)
+    | (?P<word>[^\W\d][\w$]*)
+    | (?P<mark><=|>=|<>|!=|==|\|\||<<|>>|->>?|.)
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_COMPOUND = frozenset({"UNION", "INTERSECT", "EXCEPT"})
+_AFTER_LIST = _COMPOUND | {"FROM", "WHERE", "GROUP", "HAVING", "WINDOW", "ORDER", "LIMIT"}
+_LIMIT = re.compile(r"(-? ?\d+)(?: (,|OFFSET) (-? ?\d+))?")
+
+
+class Token(NamedTuple):
+    kind: str  # string, quoted, number, word or mark
+    text: str
+    start: int
+    end: int
+    depth: int  # of the parentheses around it
+
+    @property
+    def keyword(self) -> str:
+        """The token in capitals where it is a bare word at the top level, else nothing."""
+        return self.text.upper() if self.kind == "word" and not self.depth else ""
+
+    @property
+    def identifier(self) -> str | None:
+        """The name that the token spells, in lower case, or None where it is not a name."""
+        if self.kind == "word":
+            return self.text.lower()
+        if self.kind == "quoted":
+            closing = self.text[-1]
+            return self.text[1:-1].replace(closing * 2, closing).lower()
+        return None
+
+
+def tokenize(sql: str) -> list[Token]:
+    """The tokens of `sql`, without blanks and comments."""
+    tokens: list[Token] = []
+    depth = 0
+    for match in _TOKEN.finditer(sql):
+        kind, text = match.lastgroup or "mark", match.group()
+        if kind == "blank":
+            continue
+        if text == ")":
+            depth -= 1
+        tokens.append(Token(kind, text, match.start(), match.end(), depth))
+        if text == "(":
+            depth += 1
+    return tokens
+
+
+def normalize_sql(sql: str) -> str:
+    """The same text for queries that differ in blanks, comments and the case of bare words only."""
+    parts = []
+    for match in _TOKEN.finditer(sql):
+        kind = match.lastgroup
+        if kind != "blank":
+            parts.append(match.group() if kind == "string" else match.group().lower())
+    while parts and parts[-1] == ";":
+        parts.pop()
+    return " ".join(parts)
+
+
+class OrderTerm(NamedTuple):
+    """One term of an ORDER BY, without its direction."""
+
+    text: str
+    normalized: str
+    position: int | None  # for ORDER BY 2
+    identifier: str | None  # for a single name
+    collation: str  # NOCASE, RTRIM or nothing
+
+
+@dataclass(frozen=True)
+class SelectText:
+    """One SELECT statement and what its top-level clauses say."""
+
+    body: str  # the whole statement without LIMIT
+    unordered_body: str  # without ORDER BY and LIMIT
+    order_clause: str  # from ORDER on, without LIMIT; empty where there is none
+    list_end: int  # where the select list of a simple (not compound) statement ends
+    distinct: bool
+    compound: bool
+    arms: tuple[tuple[str, ...], ...]  # each arm's select list, normalized
+    order_terms: tuple[OrderTerm, ...]
+    limit: int | None  # None: no LIMIT, or a negative one
+    offset: int
+    limit_is_plain: bool  # False where LIMIT is an expression that only SQLite can evaluate
+
+    @property
+    def limited(self) -> bool:
+        return self.limit is not None or self.offset > 0 or not self.limit_is_plain
+
+
+def parse_select(sql: str) -> SelectText | None:
+    """Find the top-level clauses of a SELECT; None where it is not one."""
+    tokens = tokenize(sql)
+    while tokens and tokens[-1].text == ";":
+        tokens.pop()
+    selects = [i for i, token in enumerate(tokens) if token.keyword == "SELECT"]
+    if not selects:
+        return None
+    end = len(tokens)
+    limit_at = _find(tokens, "LIMIT", selects[-1], end)
+    order_at = _find(tokens, "ORDER", selects[-1], limit_at)
+    starts = [(i + 2 if tokens[i + 1].keyword in ("DISTINCT", "ALL") else i + 1) for i in selects]
+    list_ends = [_list_end(tokens, start) for start in starts]
+    limit, offset, plain = _read_limit(tokens[limit_at + 1 :])
+    return SelectText(
+        body=sql[: tokens[limit_at - 1].end],
+        unordered_body=sql[: tokens[order_at - 1].end],
+        order_clause=(
+            sql[tokens[order_at].start : tokens[limit_at - 1].end] if order_at < limit_at else ""
+        ),
+        list_end=tokens[list_ends[0] - 1].end,
+        distinct=tokens[selects[0] + 1].keyword == "DISTINCT",
+        compound=any(token.keyword in _COMPOUND for token in tokens),
+        arms=tuple(
+            tuple(_normalized(item) for item in _split(tokens[start:stop]))
+            for start, stop in zip(starts, list_ends, strict=True)
+        ),
+        order_terms=tuple(_order_term(sql, t) for t in _split(tokens[order_at + 2 : limit_at])),
+        limit=limit,
+        offset=offset,
+        limit_is_plain=plain,
+    )
+
+
+def _find(tokens: list[Token], keyword: str, start: int, stop: int) -> int:
+    """Index of the top-level `keyword` between `start` and `stop`; `stop` where there is none."""
+    return next((i for i in range(start, stop) if tokens[i].keyword == keyword), stop)
+
+
+def _list_end(tokens: list[Token], start: int) -> int:
+    for i in range(start, len(tokens)):
+        # `a IS DISTINCT FROM b` has a FROM that ends nothing.
+        if tokens[i].keyword in _AFTER_LIST and tokens[i - 1].keyword != "DISTINCT":
+            return i
+    return len(tokens)
+
+
+def _split(tokens: list[Token]) -> list[list[Token]]:
+    """`tokens` cut at the top-level commas."""
+    parts: list[list[Token]] = [[]]
+    for token in tokens:
+        if token.text == "," and not token.depth:
+            parts.append([])
+        else:
+            parts[-1].append(token)
+    return [part for part in parts if part]
+
+
+def _normalized(tokens: list[Token]) -> str:
+    return " ".join(t.text if t.kind == "string" else t.identifier or t.text for t in tokens)
+
+
+def _order_term(sql: str, tokens: list[Token]) -> OrderTerm:
+    collation = ""
+    if len(tokens) > 2 and tokens[-2].keyword == "NULLS":
+        tokens = tokens[:-2]
+    if len(tokens) > 1 and tokens[-1].keyword in ("ASC", "DESC"):
+        tokens = tokens[:-1]
+    if len(tokens) > 2 and tokens[-2].keyword == "COLLATE":
+        collation = (tokens[-1].identifier or "").upper()
+        tokens = tokens[:-2]
+    only = tokens[0] if len(tokens) == 1 else None
+    return OrderTerm(
+        text=sql[tokens[0].start : tokens[-1].end],
+        normalized=_normalized(tokens),
+        position=int(only.text) if only and only.kind == "number" and only.text.isdigit() else None,
+        identifier=only.identifier if only else None,
+        collation=collation,
+    )
+
+
+def _read_limit(tokens: list[Token]) -> tuple[int | None, int, bool]:
+    """(limit, offset, known) of what follows LIMIT: `5`, `5 OFFSET 2` or `2, 5`."""
+    if not tokens:
+        return None, 0, True
+    match = _LIMIT.fullmatch(" ".join(token.text.upper() for token in tokens))
+    if match is None:
+        return None, 0, False
+    first, joint, second = match.group(1), match.group(2), match.group(3)
+    numbers = [int(text.replace(" ", "")) for text in (first, second) if text]
+    limit = numbers[-1] if joint == "," else numbers[0]
+    offset = numbers[0] if joint == "," else (numbers[1] if len(numbers) > 1 else 0)
+    return (limit if limit >= 0 else None), max(offset, 0), True
