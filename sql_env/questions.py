@@ -129,7 +129,9 @@ def read_json_objects(path: Path) -> list[dict[str, Any]]:
             f"{path}, line {error.lineno}, column {error.colno}: malformed JSON: {error.msg}"
         ) from error
     if not isinstance(items, list):
-        raise QuestionLoadError(f"{path}: holds a JSON {type(items).__name__}, not a list of records")
+        raise QuestionLoadError(
+            f"{path}: holds a JSON {type(items).__name__}, not a list of records"
+        )
     if not items:
         raise QuestionLoadError(f"{path}: the list of questions is empty: {_HOW_TO_GET_DATA}")
     for number, item in enumerate(items):

@@ -3,63 +3,207 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.markup import escape
+
+from sql_env.commands import data_checks
 
 if TYPE_CHECKING:
-    from sql_env.sources.prepare import Prepared
+    from sql_env.sources.download import Archive
+    from sql_env.sources.prepare import Prepared, SplitBy
     from sql_env.sources.raw import Source
 
 app = typer.Typer(help="Prepare, import, check and look at datasets.", no_args_is_help=True)
+app.command()(data_checks.validate)
+app.command()(data_checks.stats)
+
 console = Console()
-errors = Console(stderr=True)
+NAMED = 5
 
 
-class SplitBy(StrEnum):
-    """What a split keeps apart."""
+class Split(StrEnum):
+    """What train and eval do not share."""
 
     question = "question"
     database = "database"
+    none = "none"
+
+    @property
+    def by(self) -> SplitBy:
+        return self.value
+
+
+SourceOption = Annotated[
+    Path | None,
+    typer.Option(help="A copy you have: the unpacked folder or the ZIP. Default: download it."),
+]
+SplitOption = Annotated[
+    Split,
+    typer.Option(
+        help="What train and eval do not share: gold queries or databases. none: all is eval."
+    ),
+]
+SeedOption = Annotated[int, typer.Option(help="Same seed, same split.")]
+DatabasesOption = Annotated[
+    list[str] | None,
+    typer.Option(help="Only these databases (several: a,b,c, or repeat it; all: every one)."),
+]
+UrlOption = Annotated[
+    str | None,
+    typer.Option(help="Download from here instead; the checksum is recorded, not known."),
+]
+DownloadsOption = Annotated[
+    Path | None,
+    typer.Option(help="Where downloads are kept.", show_default="~/.cache/sql-env"),
+]
 
 
 @app.command()
 def spider(
-    source: Path | None = typer.Option(
-        None, help="A copy you have: the unpacked folder or the ZIP. Default: download it."
-    ),
-    out: Path = typer.Option(Path("data/spider"), help="Where to write the dataset."),
-    db_ids: list[str] | None = typer.Option(
-        None, help="Databases of the core set, instead of the ten; repeat it, or say 'all'."
-    ),
-    wide: bool = typer.Option(False, help="Add every other training question."),
-    hold_out: int = typer.Option(
-        0, min=0, help="With --wide: keep databases with so many questions apart, as 'unseen'."
-    ),
-    split_by: SplitBy = typer.Option(SplitBy.question, help="What train and eval do not share."),
-    seed: int = typer.Option(42, help="Seed of the split and of the held-out databases."),
+    source: SourceOption = None,
+    out: Annotated[Path, typer.Option(help="Where to write the dataset.")] = Path("data/spider"),
+    db_ids: DatabasesOption = None,
+    wide: Annotated[
+        bool, typer.Option("--wide", help="Add every other training question.")
+    ] = False,
+    hold_out: Annotated[
+        int, typer.Option(min=0, help="With --wide: keep so many apart, on databases of their own.")
+    ] = 0,
+    split_by: SplitOption = Split.question,
+    seed: SeedOption = 42,
+    url: UrlOption = None,
+    downloads: DownloadsOption = None,
 ) -> None:
-    """Prepare Spider: 676 questions on ten databases, 473 to train on and 203 to evaluate."""
-    with _clear_errors():
-        from sql_env.sources.prepare import prepare_spider
-        from sql_env.sources.spider import CORE_DATABASES, read_spider
+    """Prepare Spider: 676 questions on ten databases, 473 to train on and 203 to evaluate with."""
+    from sql_env.sources.download import SPIDER
+    from sql_env.sources.prepare import prepare_spider
+    from sql_env.sources.spider import CORE_DATABASES, read_spider
 
-        found = read_spider(source)
-        if db_ids == ["all"]:
-            db_ids = sorted({question.database for question in found.questions})
-        prepared = prepare_spider(
-            found,
-            databases=db_ids or CORE_DATABASES,
-            split_by=split_by.value,
-            wide=wide,
-            hold_out=hold_out,
-            seed=seed,
+    with data_checks.user_errors():
+        chosen = _names(db_ids)
+        needed = chosen or CORE_DATABASES
+        everything = wide or chosen == ["all"]
+        with _opened(
+            source, SPIDER, url, downloads, "database*", None if everything else needed
+        ) as folder:
+            found = read_spider(folder)
+            if chosen == ["all"]:
+                needed = sorted({question.database for question in found.questions})
+            prepared = prepare_spider(
+                found,
+                databases=needed,
+                split_by=split_by.by,
+                wide=wide,
+                hold_out=hold_out,
+                seed=seed,
+            )
+            settings = {"wide": wide, "hold_out": hold_out, "split_by": split_by, "seed": seed}
+            _write(out, found, prepared, settings)
+
+
+@app.command()
+def bird(
+    source: SourceOption = None,
+    out: Annotated[Path, typer.Option(help="Where to write the dataset.")] = Path("data/bird"),
+    db_ids: DatabasesOption = None,
+    split_by: SplitOption = Split.none,
+    seed: SeedOption = 42,
+    url: UrlOption = None,
+    downloads: DownloadsOption = None,
+) -> None:
+    """Prepare BIRD's development set; its evidence becomes the hint an agent sees."""
+    from sql_env.sources.bird import read_bird
+    from sql_env.sources.download import BIRD
+    from sql_env.sources.prepare import only_databases, prepare_all
+
+    with data_checks.user_errors():
+        chosen = None if _names(db_ids) == ["all"] else _names(db_ids)
+        with _opened(source, BIRD, url, downloads, "*_databases", chosen) as folder:
+            found = only_databases(read_bird(folder), chosen)
+            prepared = prepare_all(found, split_by=split_by.by, seed=seed)
+            _write(out, found, prepared, {"split_by": split_by, "seed": seed})
+
+
+@app.command("import")
+def import_own(
+    folder: Annotated[
+        Path, typer.Argument(help="SQLite files, and a JSON or CSV of questions with gold SQL.")
+    ],
+    out: Annotated[
+        Path | None, typer.Option(help="Where to write it.", show_default="data/<folder's name>")
+    ] = None,
+    questions: Annotated[
+        Path | None, typer.Option(help="The question file, where the folder has several.")
+    ] = None,
+    split_by: SplitOption = Split.question,
+    seed: SeedOption = 42,
+    skip_failing: Annotated[
+        bool, typer.Option("--skip-failing", help="Leave out questions whose gold does not run.")
+    ] = False,
+) -> None:
+    """Make a dataset of your own databases and questions."""
+    from sql_env.sources.own import read_own
+    from sql_env.sources.prepare import prepare_all
+
+    with data_checks.user_errors():
+        found = read_own(folder, questions)
+        prepared = prepare_all(found, split_by=split_by.by, seed=seed, skip_failing=skip_failing)
+        _write(
+            out or Path("data") / found.name, found, prepared, {"split_by": split_by, "seed": seed}
         )
-        _write(out, found, prepared, {"split_by": split_by.value, "seed": seed})
+
+
+def _names(given: list[str] | None) -> list[str]:
+    return [name for item in given or () for name in item.split(",") if name]
+
+
+def _opened(
+    source: Path | None,
+    archive: Archive,
+    url: str | None,
+    downloads: Path | None,
+    marker: str,
+    only: Any,
+) -> AbstractContextManager[Path]:
+    """The source's folder; without one, that of the archive from the network."""
+    from sql_env.sources.archives import opened
+    from sql_env.sources.download import DEFAULT_FOLDER, fetch
+    from sql_env.sources.download import Archive as AnArchive
+
+    if source is None:
+        wanted = AnArchive(Path(url).name, (url,)) if url else archive
+        with _progress_bar(f"Downloading {wanted.name}") as on_progress:
+            source = fetch(wanted, downloads or DEFAULT_FOLDER, on_progress)
+    return opened(source, marker, only or None)
+
+
+@contextmanager
+def _progress_bar(title: str) -> Iterator[Any]:
+    from rich.progress import (
+        BarColumn,
+        DownloadColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+        TransferSpeedColumn,
+    )
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        DownloadColumn(),
+        TransferSpeedColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True)) as progress:
+        task = progress.add_task(escape(title), total=None)
+        yield lambda done, total: progress.update(task, completed=done, total=total)
 
 
 def _write(out: Path, source: Source, prepared: Prepared, settings: dict[str, Any]) -> None:
@@ -72,18 +216,20 @@ def _write(out: Path, source: Source, prepared: Prepared, settings: dict[str, An
         "left_out": {item.question_id: item.reason for item in prepared.left_out},
     }
     write_dataset(out, prepared.records, source.databases, manifest)
-    console.print(f"{out}: {prepared.counts()}")
-
-
-@contextmanager
-def _clear_errors() -> Iterator[None]:
-    """What a user can mend is one line of text, not a stack of Python."""
-    from sql_env.questions import QuestionLoadError
-    from sql_env.sources.raw import SourceError
-    from sql_env.sources.writing import DatasetWriteError
-
-    try:
-        yield
-    except (QuestionLoadError, SourceError, DatasetWriteError) as error:
-        errors.print(f"[red]error:[/red] {error}", soft_wrap=True)
-        raise typer.Exit(2) from error
+    databases = {record.database_name for record in prepared.records}
+    console.print(
+        f"[bold]{escape(str(out))}[/]: {len(prepared.records):,} questions on "
+        f"{len(databases)} databases"
+    )
+    for split, number in prepared.counts().items():
+        console.print(f"  {split:<8}{number:>6,}", highlight=False)
+    if not prepared.left_out:
+        return
+    console.print(f"left out: {len(prepared.left_out)} questions (all in manifest.json)")
+    reasons: dict[str, list[str]] = {}
+    for item in prepared.left_out:
+        reasons.setdefault(item.reason, []).append(item.question_id)
+    for reason, names in sorted(reasons.items(), key=lambda pair: len(pair[1])):
+        listed = ", ".join(names[:NAMED]) + (" …" if len(names) > NAMED else "")
+        line = f"  {len(names):>4}  {escape(reason)}: {escape(listed)}"
+        console.print(line, highlight=False, soft_wrap=True)

@@ -12,13 +12,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sql_env.core.database import Cell, Database, QueryResult, Row
+from sql_env.core.database import Cell, Database, DatabaseOpenError, QueryResult, Row
 from sql_env.core.verifier import build_gold
 from sql_env.hardness import HardnessError, hardness
 from sql_env.models import AnswerType, QuestionRecord
 from sql_env.sources.raw import RawQuestion, SourceError
 
 NO_SPLIT = "all"
+
+
+class GoldQueryError(ValueError):
+    """A gold query that does not run, or whose hardness cannot be told."""
 
 
 @dataclass(frozen=True)
@@ -45,21 +49,24 @@ def enrich(
     for name, asked in by_database.items():
         if name not in databases:
             raise SourceError(
-                f"{asked[0].question_id} is about the database {name!r}, which is not there. "
+                f"{asked[0].question_id}: unknown database {name!r}. "
                 f"There are: {', '.join(sorted(databases))}"
             )
         database = open_checked(databases[name])
-        try:
-            for question in asked:
-                record = enrich_one(question, database)
-                (records if isinstance(record, QuestionRecord) else left_out).append(record)  # type: ignore[arg-type]
-        finally:
-            database.close()
+        for question in asked:
+            try:
+                records.append(enrich_one(question, database))
+            except GoldQueryError as error:
+                left_out.append(LeftOut(question.question_id, str(error)))
     return records, left_out
 
 
-def enrich_one(question: RawQuestion, database: Database) -> QuestionRecord | LeftOut:
-    """One record, or why there is none."""
+def enrich_one(question: RawQuestion, database: Database) -> QuestionRecord:
+    """One record.
+
+    Raises:
+        GoldQueryError: the gold query cannot be used.
+    """
     results: list[QueryResult] = []
 
     def run(sql: str) -> QueryResult:
@@ -69,11 +76,11 @@ def enrich_one(question: RawQuestion, database: Database) -> QuestionRecord | Le
     try:
         gold = build_gold(question.sql, run)
     except ValueError as error:
-        return LeftOut(question.question_id, f"the gold query does not run: {error}")
+        raise GoldQueryError(f"the gold query does not run: {results[0].error}") from error
     try:
         difficulty = question.difficulty or hardness(question.sql)
     except HardnessError as error:
-        return LeftOut(question.question_id, str(error))
+        raise GoldQueryError(f"the gold query has no hardness: {error}") from error
     answer, answer_type = answer_of(gold.columns, gold.rows)
     read = {table.lower() for table, _ in results[0].reads}
     return QuestionRecord(
@@ -104,7 +111,7 @@ def answer_of(columns: Sequence[str], rows: Sequence[Row]) -> tuple[Any, AnswerT
     return [[json_cell(cell) for cell in row] for row in rows], "table"
 
 
-def json_cell(value: Cell) -> None | int | float | str:
+def json_cell(value: Cell) -> int | float | str | None:
     """Bytes have no place in JSON: they become SQLite's own literal, x'0a0b'."""
     return f"x'{value.hex()}'" if isinstance(value, bytes) else value
 
@@ -131,4 +138,7 @@ def open_checked(path: Path) -> Database:
         raise SourceError(f"{path}: not a readable SQLite database ({error})") from error
     if verdict != "ok":
         raise SourceError(f"{path}: the database is damaged ({verdict}): get the file again")
-    return Database(path)
+    try:
+        return Database(path)
+    except DatabaseOpenError as error:
+        raise SourceError(str(error)) from error

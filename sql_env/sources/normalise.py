@@ -25,8 +25,8 @@ def normalised_sql(sql: str) -> str:
     for column, table in renamed:
         column.set("table", exp.to_identifier(table) if table else None)
     for select in selects:
-        for table in _tables(select):
-            table.set("alias", None)
+        for source in _tables(select):
+            source.set("alias", None)
     # Spider writes text in double quotes; sqlglot reads those as names. Without quotes both agree.
     text = tree.sql(dialect="sqlite", comments=False).lower()
     return " ".join(text.replace('"', "").replace("'", "").split())

@@ -13,7 +13,8 @@ from sql_env.sources.raw import RawQuestion, Source, SourceError
 from sql_env.sources.spider import CORE_DATABASES, TRAINING_PARTS
 from sql_env.sources.splitting import hold_out_databases, split_by_database, split_by_question
 
-SplitBy = Literal["question", "database"]
+SplitBy = Literal["question", "database", "none"]
+_NAMED = 10
 
 
 @dataclass(frozen=True)
@@ -45,13 +46,14 @@ def prepare_spider(
     Args:
         source: what `read_spider` found.
         databases: whose questions make the core set.
-        split_by: `question` for the same databases on both sides, `database` for different ones.
+        split_by: see `split`.
         wide: add the other training questions whose gold runs and returns rows.
         hold_out: keep whole databases with so many of these apart, in the split `unseen`.
         seed: of the split and of the choice of databases to hold out.
 
     Raises:
-        SourceError: a core database is not in the source, or the arguments do not fit together.
+        SourceError: a core database is not in the source, one of its gold queries does not run, or
+            the arguments do not fit together.
     """
     if hold_out and not wide:
         raise SourceError("--hold-out takes its questions from the wide set: add --wide")
@@ -59,15 +61,12 @@ def prepare_spider(
     core, left_out = enrich(
         (item for item in source.questions if item.database in databases), source.databases
     )
-    others_train = frozenset(
+    if left_out and set(databases) == set(CORE_DATABASES):
+        raise SourceError(f"this copy of Spider is damaged: {_names(left_out)}")
+    trained_elsewhere = frozenset(
         normalised_sql(item.sql) for item in source.questions if _is_wide(item, databases)
     )
-    train, held = (
-        split_by_database(core, seed)
-        if split_by == "database"
-        else split_by_question(core, seed, trained_elsewhere=others_train)
-    )
-    records = [*_marked(train, "train"), *_marked(held, "eval")]
+    records = split(core, split_by, seed, trained_elsewhere)
     if wide:
         others, more_left_out = _wide(source, databases)
         left_out += more_left_out
@@ -77,17 +76,48 @@ def prepare_spider(
     return Prepared(records, left_out)
 
 
-def prepare_all(source: Source, *, split_by: SplitBy = "question", seed: int = 42) -> Prepared:
-    """Every question of a source, split in train and eval."""
+def prepare_all(
+    source: Source,
+    *,
+    split_by: SplitBy = "question",
+    seed: int = 42,
+    skip_failing: bool = True,
+) -> Prepared:
+    """Every question of a source.
+
+    Raises:
+        SourceError: no gold query runs; or, without `skip_failing`, one does not.
+    """
     records, left_out = enrich(source.questions, source.databases)
-    if not records:
+    if left_out and not skip_failing:
         raise SourceError(
-            f"no question of this {source.name} source can be used; "
-            f"the first, {left_out[0].question_id}: {left_out[0].reason}"
+            f"{len(left_out)} of {len(source.questions)} questions cannot be used: "
+            f"{_names(left_out)}\nMend them, or leave them out with --skip-failing"
         )
-    split = split_by_question if split_by == "question" else split_by_database
-    train, held = split(records, seed)
-    return Prepared([*_marked(train, "train"), *_marked(held, "eval")], left_out)
+    if not records:
+        raise SourceError(f"no question can be used: {_names(left_out)}")
+    return Prepared(split(records, split_by, seed), left_out)
+
+
+def split(
+    records: Sequence[QuestionRecord],
+    by: SplitBy,
+    seed: int,
+    trained_elsewhere: frozenset[str] = frozenset(),
+) -> list[QuestionRecord]:
+    """The records marked train or eval.
+
+    By `question`, both sides have the same databases and no gold query in common; by `database`,
+    they have different databases; by `none`, everything is for evaluation.
+    """
+    if by == "none":
+        return _marked(records, "eval")
+    train, held = (
+        split_by_database(records, seed)
+        if by == "database"
+        else split_by_question(records, seed, trained_elsewhere=trained_elsewhere)
+    )
+    return [*_marked(train, "train"), *_marked(held, "eval")]
 
 
 def _wide(source: Source, core: Sequence[str]) -> tuple[list[QuestionRecord], list[LeftOut]]:
@@ -128,3 +158,22 @@ def _check_databases(source: Source, names: Sequence[str]) -> None:
 
 def _marked(records: Iterable[QuestionRecord], split: str) -> list[QuestionRecord]:
     return [record.model_copy(update={"split": split}) for record in records]
+
+
+def _names(left_out: Sequence[LeftOut]) -> str:
+    lines = [f"\n  {item.question_id}: {item.reason}" for item in left_out[:_NAMED]]
+    more = len(left_out) - len(lines)
+    return "".join(lines) + (f"\n  and {more} more" if more else "")
+
+
+def only_databases(source: Source, names: Sequence[str] | None) -> Source:
+    """The part of a source that is about these databases; all of it where none are named.
+
+    Raises:
+        SourceError: the source has no questions about one of them.
+    """
+    if not names:
+        return source
+    _check_databases(source, names)
+    kept = tuple(item for item in source.questions if item.database in names)
+    return Source(source.name, kept, source.databases)

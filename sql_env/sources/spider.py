@@ -8,6 +8,7 @@ where there is one.
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any, get_args
 
@@ -92,8 +93,6 @@ def _question_files(folder: Path) -> list[Path]:
 def _labels(path: Path) -> dict[str, list[Any]]:
     if not path.exists():
         return {}
-    import json
-
     try:
         labels = json.loads(path.read_text(encoding="utf-8"))
     except json.JSONDecodeError as error:

@@ -47,9 +47,7 @@ def write_dataset(
         out.parent.mkdir(parents=True, exist_ok=True)
         temporary = Path(tempfile.mkdtemp(prefix=f".{out.name}-", dir=out.parent))
         _fill(temporary / "new", by_split, databases, manifest)
-        if out.exists():
-            out.rename(temporary / "old")
-        (temporary / "new").rename(out)
+        _swap(temporary, out)
     except OSError as error:
         raise DatasetWriteError(
             f"{out}: cannot be written: {error.strerror or error} ({error.filename or out}). "
@@ -59,6 +57,18 @@ def write_dataset(
         if temporary is not None:
             shutil.rmtree(temporary, ignore_errors=True)
     return out
+
+
+def _swap(temporary: Path, out: Path) -> None:
+    replaces = out.exists()
+    if replaces:
+        out.rename(temporary / "old")
+    try:
+        (temporary / "new").rename(out)
+    except OSError:
+        if replaces:
+            (temporary / "old").rename(out)
+        raise
 
 
 def _fill(

@@ -1,0 +1,117 @@
+"""Is a dataset fit to play? Every question is tried out, with the parts that will judge agents.
+
+Four things must hold: the gold query runs; the stored answer is what it returns; the verifier
+accepts the gold result, as rows and typed out; the oracle answers correctly from what it observes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from sql_env.core.database import open_database, release
+from sql_env.core.render import CELL_CHARACTERS, render_row
+from sql_env.core.verifier import AnswerError, Gold, build_gold, verify_rows, verify_text
+from sql_env.evaluation.policies import EMPTY_ANSWER, OraclePolicy
+from sql_env.models import QuestionRecord
+from sql_env.questions import database_path
+from sql_env.server.sql_environment import SQLEnvironment
+from sql_env.sources.enrich import answer_of
+
+
+class Check(StrEnum):
+    """What is checked, in this order; a question that fails one is not tried on the next."""
+
+    GOLD = "gold query runs"
+    ANSWER = "stored answer is the gold's"
+    VERIFIER = "verifier accepts the gold"
+    ORACLE = "oracle succeeds"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One question's outcome: the check it failed, and how; or neither."""
+
+    record: QuestionRecord
+    failed: Check | None = None
+    reason: str = ""
+
+
+class _CheckFailed(Exception):
+    def __init__(self, check: Check, reason: str) -> None:
+        super().__init__(reason)
+        self.check = check
+
+
+def validate(records: Sequence[QuestionRecord], db_dir: Path) -> Iterator[Finding]:
+    """Try every question, one finding each.
+
+    Raises:
+        DatabaseOpenError: a database is missing or damaged.
+    """
+    oracle = OraclePolicy(records)
+    with SQLEnvironment(questions=records, db_dir=db_dir) as environment:
+        for record in records:
+            try:
+                _check_verifier(_check_gold(record, db_dir))
+                _check_oracle(record, environment, oracle)
+            except _CheckFailed as failure:
+                yield Finding(record, failure.check, str(failure))
+            else:
+                yield Finding(record)
+
+
+def _check_gold(record: QuestionRecord, db_dir: Path) -> Gold:
+    database = open_database(database_path(db_dir, record.database_name))
+    try:
+        gold = build_gold(record.gold_sql, database.query)
+    except ValueError as error:
+        raise _CheckFailed(Check.GOLD, str(error)) from error
+    finally:
+        release(database)
+    answer, answer_type = answer_of(gold.columns, gold.rows)
+    if answer_type != record.answer_type:
+        raise _CheckFailed(
+            Check.ANSWER, f"stored as {record.answer_type}, the query returns {answer_type}"
+        )
+    if answer != record.gold_answer:
+        raise _CheckFailed(Check.ANSWER, "the query returns something else than what is stored")
+    missing = [name for name in record.tables_involved if database.schema(name) is None]
+    if missing:
+        raise _CheckFailed(Check.ANSWER, f"tables that are not there: {', '.join(missing)}")
+    return gold
+
+
+def _check_verifier(gold: Gold) -> None:
+    verdict = verify_rows(gold.rows, gold)
+    if not verdict.correct:
+        raise _CheckFailed(Check.VERIFIER, f"as rows: {verdict.reason}")
+    if any(_is_cut(cell) for row in gold.rows for cell in row):
+        return  # nobody can type this out; it is answered with @last
+    try:
+        verdict = verify_text("\n".join(map(render_row, gold.rows)) or EMPTY_ANSWER, gold)
+    except AnswerError as error:
+        raise _CheckFailed(Check.VERIFIER, f"typed out: {error}") from error
+    if not verdict.correct:
+        raise _CheckFailed(Check.VERIFIER, f"typed out: {verdict.reason}")
+
+
+def _is_cut(cell: object) -> bool:
+    """Rendered without loss, or not."""
+    return isinstance(cell, bytes) or (isinstance(cell, str) and len(cell) > CELL_CHARACTERS)
+
+
+def _check_oracle(
+    record: QuestionRecord, environment: SQLEnvironment, oracle: OraclePolicy
+) -> None:
+    observation = environment.reset(question_id=record.question_id)
+    while not observation.done:
+        observation = environment.step(oracle.select_action(observation))
+    if not observation.metadata["correct"]:
+        played = "; ".join(observation.action_history)
+        reason = observation.metadata.get("verdict") or observation.error
+        raise _CheckFailed(
+            Check.ORACLE, f"{observation.metadata['stop_reason']}: {reason}: {played}"
+        )
