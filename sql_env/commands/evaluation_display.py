@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from time import monotonic
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -15,7 +15,7 @@ from rich.table import Table
 
 from sql_env.evaluation.comparison import Comparison
 from sql_env.evaluation.episodes import EpisodeResult
-from sql_env.evaluation.metrics import DIFFICULTIES, Rate, wilson
+from sql_env.evaluation.metrics import DIFFICULTIES, Rate, Summary, wilson
 from sql_env.evaluation.run_folder import Run
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 SECONDS_BETWEEN_UPDATES = 0.1
 QUESTIONS_LISTED = 10
+POLICY_WIDTH = 28
 
 
 class ProgressLine:
@@ -99,7 +100,7 @@ def _success_table(runs: Sequence[PlayedRun]) -> Table:
     for run in runs:
         summary = run.result.summary
         table.add_row(
-            escape(run.config.policy),
+            escape(_end_of(run.config.policy)),
             str(summary.n_played),
             f"[bold]{_percent(summary.success.rate)}[/]  {_interval(summary.success)}",
             *(_percent_of(summary.by_difficulty.get(name)) for name in levels),
@@ -111,25 +112,26 @@ def _success_table(runs: Sequence[PlayedRun]) -> Table:
 
 
 def _behaviour_table(runs: Sequence[PlayedRun]) -> Table:
+    """One column per policy, so that long lists of counts have room to go down."""
+    summaries = [run.result.summary for run in runs]
     table = Table(box=box.SIMPLE_HEAD)
-    table.add_column("policy", style="bold")
-    names = ("how episodes end", "queries", "use SAMPLE", "recover", "parsed", "SQL errors", "env")
-    for name in names:
-        table.add_column(name, justify="left" if name in (names[0], "SQL errors") else "right")
+    table.add_column("how it plays", style="bold")
     for run in runs:
-        summary = run.result.summary
-        table.add_row(
-            escape(run.config.policy),
-            _listed(summary.stop_reasons),
-            f"{summary.avg_queries:.1f}",
-            _percent(summary.sample_share.rate),
-            f"{_percent(summary.recovery.rate)} of {summary.recovery.n}"
-            if summary.recovery.n
-            else "-",
-            "-" if summary.parse_rate is None else _percent(summary.parse_rate),
-            _listed(summary.error_kinds) or "-",
-            f"{summary.environment_share:.1%} of time",
-        )
+        table.add_column(escape(_end_of(run.config.policy)), justify="right")
+
+    def row(name: str, show: Callable[[Summary], str]) -> None:
+        table.add_row(name, *map(show, summaries))
+
+    row("episodes end", lambda s: _listed(s.stop_reasons))
+    row("queries per episode", lambda s: f"{s.avg_queries:.1f}")
+    row("episodes with SAMPLE", lambda s: _percent(s.sample_share.rate))
+    row("recovered", lambda s: _share_of(s.recovery) if s.recovery.n else "-")
+    row("SQL errors", lambda s: _listed(s.error_kinds) or "none")
+    if any(summary.parse_rate is not None for summary in summaries):
+        row("turns parsed", lambda s: "-" if s.parse_rate is None else _percent(s.parse_rate))
+    if any(summary.tokens for summary in summaries):
+        row("tokens written", lambda s: f"{s.tokens.get('completion_tokens', 0):,}")
+    row("environment's time", lambda s: _percent(s.environment_share))
     return table
 
 
@@ -188,4 +190,13 @@ def _interval(rate: Rate) -> str:
 
 
 def _listed(counts: dict[str, int]) -> str:
-    return ", ".join(f"{name} {count}" for name, count in list(counts.items())[:4])
+    return "\n".join(f"{name.replace('_', ' ')} {count}" for name, count in counts.items())
+
+
+def _share_of(rate: Rate) -> str:
+    return f"{_percent(rate.rate)} of {rate.n}"
+
+
+def _end_of(policy: str) -> str:
+    """The end of a long path says which model it is."""
+    return policy if len(policy) <= POLICY_WIDTH else f"…{policy[-POLICY_WIDTH:]}"

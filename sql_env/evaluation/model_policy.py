@@ -85,7 +85,9 @@ class HFGenerator:
         pad_id: fills the shorter contexts.
         max_new_tokens: the longest completion.
         temperature: 0 takes the likeliest token; above 0 samples.
-        seed: makes a sampled run repeatable, with the same batches on the same device.
+        top_p: samples from the likeliest tokens that make up this share.
+        seed: makes a sampled run repeatable, with the same batches on the same device; None
+            goes on from the present state of torch's generator.
     """
 
     def __init__(
@@ -96,16 +98,18 @@ class HFGenerator:
         pad_id: int,
         max_new_tokens: int = 256,
         temperature: float = 0.0,
-        seed: int = 0,
+        top_p: float = 1.0,
+        seed: int | None = 0,
     ) -> None:
         import torch
         from transformers import GenerationConfig
 
-        torch.manual_seed(seed)
-        self._model = model.eval()
+        if seed is not None:
+            torch.manual_seed(seed)
+        self._model = model
         self._stop_ids = frozenset(stop_ids)
         self._pad_id = pad_id
-        sampling = {"do_sample": True, "temperature": temperature, "top_k": 0, "top_p": 1.0}
+        sampling = {"do_sample": True, "temperature": temperature, "top_k": 0, "top_p": top_p}
         self._config = GenerationConfig(
             max_new_tokens=max_new_tokens,
             eos_token_id=sorted(self._stop_ids),
@@ -120,12 +124,15 @@ class HFGenerator:
         padded = [[self._pad_id] * (width - len(ids)) + ids for ids in contexts]
         mask = [[0] * (width - len(ids)) + [1] * len(ids) for ids in contexts]
         device = self._model.device
+        was_training = self._model.training
+        self._model.eval()
         with torch.inference_mode():
             output = self._model.generate(
                 input_ids=torch.tensor(padded, device=device),
                 attention_mask=torch.tensor(mask, device=device),
                 generation_config=self._config,
             )
+        self._model.train(was_training)
         return [self._until_stop(ids) for ids in output[:, width:].tolist()]
 
     def _until_stop(self, ids: list[int]) -> list[int]:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol, runtime_checkable
 
 from sql_env.core.database import quote_identifier
-from sql_env.core.render import CELL_CHARACTERS
+from sql_env.core.render import CUT_MARK
 from sql_env.models import QuestionRecord, SQLAction, SQLObservation
 
 EMPTY_ANSWER = "[]"
@@ -133,8 +133,7 @@ class OraclePolicy:
         return SQLAction(action_type="ANSWER", argument=answer)
 
 
-_ROWS_LEFT_OUT = re.compile(r"\([\d,]+ rows, the first \d+ shown\)")
-_BLOB = re.compile(r"<\d+ bytes>")
+_ROWS_LEFT_OUT = re.compile(r"\(\d+ rows, the first \d+ shown\)")
 
 
 def answer_from_result(result: str, *, allow_last: bool = True) -> str:
@@ -142,20 +141,13 @@ def answer_from_result(result: str, *, allow_last: bool = True) -> str:
 
     The rows are typed out where all of them are shown in full; else the result is referred to.
     """
-    lines = result.split("\n")[1:]
-    if lines == ["(no rows)"]:
+    rows = result.split("\n")[1:]
+    if rows == ["(no rows)"]:
         return EMPTY_ANSWER
-    left_out = bool(_ROWS_LEFT_OUT.fullmatch(lines[-1])) if lines else False
-    rows = lines[:-1] if left_out else lines
-    cells = [cell for row in rows for cell in row.split(" | ")]
-    cut = left_out or any(_is_cut(cell) for cell in cells)
+    cut = any(CUT_MARK in row for row in rows)
+    if rows and _ROWS_LEFT_OUT.fullmatch(rows[-1]):
+        rows, cut = rows[:-1], True
     return LAST_RESULT if cut and allow_last else "\n".join(rows)
-
-
-def _is_cut(cell: str) -> bool:
-    """Not the whole value. A cell that merely looks cut is treated as cut: `@last` is safe."""
-    shortened = len(cell) > CELL_CHARACTERS and cell.rstrip('"').endswith("…")
-    return shortened or bool(_BLOB.fullmatch(cell))
 
 
 class HumanPolicy:
