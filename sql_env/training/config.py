@@ -114,7 +114,9 @@ class GRPOConfig:
         precision: of the arithmetic; weights stay fp32 in full fine-tuning. `auto` is bf16 on a
             GPU that has it, fp16 on an older one, fp32 on a CPU.
         enable_thinking: for chat templates that know it (Qwen3).
-        save_steps: a checkpoint every so many steps; the newest `save_total_limit` are kept.
+        save_steps: a checkpoint every so many steps; the newest `save_total_limit` are kept, at
+            least two, for the newest may be half written when a run is killed.
+        transcripts_per_round: how many episodes of each round are kept in the run folder.
         plot_every: redraw the reward plot; `transcript_every` show an episode of the current
             model; `evaluate_every` play `evaluate_episodes` on each split.
     """
@@ -148,7 +150,7 @@ class GRPOConfig:
 
     # The rollouts.
     max_context_tokens: int = field(default=4096, metadata={"min": 64})
-    temperature: float = field(default=1.0, metadata={"above": 0.0})
+    temperature: float = field(default=1.0, metadata={"min": 0.0})
     top_p: float = field(default=1.0, metadata={"above": 0.0, "max": 1.0})
     steps_per_generation: int | None = field(default=None, metadata={"min": 1})
     adapter: Literal["rollout_func", "environment_factory"] = "rollout_func"
@@ -172,7 +174,8 @@ class GRPOConfig:
 
     # What is kept and shown.
     save_steps: int = field(default=50, metadata={"min": 1})
-    save_total_limit: int = field(default=2, metadata={"min": 1})
+    save_total_limit: int = field(default=2, metadata={"min": 2})
+    transcripts_per_round: int = field(default=4, metadata={"min": 0})
     plot_every: int = field(default=10, metadata={"min": 1})
     transcript_every: int = field(default=50, metadata={"min": 1})
     evaluate_every: int = field(default=100, metadata={"min": 1})
@@ -296,6 +299,11 @@ class GRPOConfig:
         """
         from trl import GRPOConfig as TRLGRPOConfig
 
+        if self.temperature == 0.0:
+            raise ConfigError(
+                "temperature is 0.0: allowed is more than 0 in training, for GRPO compares "
+                "different episodes of one question"
+            )
         precision = self.resolved_precision()
         settings: dict[str, Any] = {
             "output_dir": self.output_dir,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from sql_env.models import QuestionRecord
 from sql_env.questions import QuestionLoadError, filter_questions, load_questions
 from sql_env.training import smollm2
-from sql_env.training.config import GRPOConfig
+from sql_env.training.config import GRPOConfig, LoraSettings
 from sql_env.training.prompts import get_system_prompt
 
 if TYPE_CHECKING:
@@ -21,8 +22,24 @@ class ModelLoadError(RuntimeError):
     """A model that cannot be loaded; the message names it and says what was tried."""
 
 
+def load_for_training(config: GRPOConfig) -> tuple[Any, Any]:
+    """The model and tokenizer of a run, in the precision and on the device it asks for."""
+    # Weights that are trained stay float32; those under an adapter may be as small as they like.
+    kinds = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
+    return load_model_and_tokenizer(
+        config.model_name,
+        dtype=kinds[config.resolved_precision()] if config.lora else "float32",
+        device="cpu" if config.device == "cpu" else None,
+        lora=config.lora,
+    )
+
+
 def load_model_and_tokenizer(
-    model_name: str, *, dtype: str = "float32", device: str | None = None
+    model_name: str,
+    *,
+    dtype: str = "float32",
+    device: str | None = None,
+    lora: LoraSettings | None = None,
 ) -> tuple[Any, Any]:
     """Load a causal language model and its tokenizer, ready to train.
 
@@ -30,7 +47,8 @@ def load_model_and_tokenizer(
         model_name: a hub id, a model folder, a PEFT adapter folder, or `smollm2-135m`.
         dtype: of the weights. Full fine-tuning wants float32 even where the arithmetic is bf16:
             a small update vanishes in a bf16 weight.
-        device: where to put the model; None is the GPU if there is one.
+        device: where to put the model; None is this process's GPU if there is one.
+        lora: put a new adapter on the model, so that only that is trained.
 
     Raises:
         ModelLoadError: names the model and says what was tried.
@@ -40,7 +58,7 @@ def load_model_and_tokenizer(
 
     source = _resolve(model_name)
     try:
-        if isinstance(source, Path) and (source / "adapter_config.json").is_file():
+        if isinstance(source, Path) and _is_adapter(source):
             model = _load_adapter(source, dtype)
         else:
             model = AutoModelForCausalLM.from_pretrained(source, dtype=getattr(torch, dtype))
@@ -49,8 +67,11 @@ def load_model_and_tokenizer(
         raise _load_error(model_name, source, error) from error
     if tokenizer.pad_token_id is None:
         tokenizer.pad_token = tokenizer.eos_token
-    model.to(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-    return model, tokenizer
+    if lora is not None and not (isinstance(source, Path) and _is_adapter(source)):
+        from peft import get_peft_model
+
+        model = get_peft_model(model, lora.to_peft())
+    return model.to(device or _own_device()), tokenizer
 
 
 def load_training_questions(config: GRPOConfig, split: str | None = None) -> list[QuestionRecord]:
@@ -123,6 +144,17 @@ def _resolve(model_name: str) -> Path | str:
     if folder.is_absolute() or model_name.startswith((".", "~")) or model_name.count("/") > 1:
         raise ModelLoadError(f"cannot load {model_name!r}: there is no such folder")
     return model_name
+
+
+def _own_device() -> str:
+    import torch
+
+    # Each process that `accelerate launch` starts has a GPU of its own.
+    return f"cuda:{os.environ.get('LOCAL_RANK', '0')}" if torch.cuda.is_available() else "cpu"
+
+
+def _is_adapter(folder: Path) -> bool:
+    return (folder / "adapter_config.json").is_file()
 
 
 def _load_adapter(folder: Path, dtype: str) -> Any:

@@ -1,0 +1,150 @@
+"""What a trainer tells the run folder and the terminal while it works."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from transformers import TrainerCallback
+
+from sql_env.training.run_log import COMPLETE, RunLog
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from transformers import TrainerControl, TrainerState, TrainingArguments
+
+    from sql_env.training.rollout import Rollout, TRLRollout
+
+
+class RunLogCallback(TrainerCallback):  # type: ignore[misc]  # transformers is untyped
+    """Writes metrics and transcripts as they come, and marks checkpoints that are whole.
+
+    Args:
+        log: the run's folder.
+        transcripts_per_round: how many of a round's episodes to keep.
+    """
+
+    def __init__(self, log: RunLog, transcripts_per_round: int) -> None:
+        self.log = log
+        self.rollout: TRLRollout | None = None  # set where the run plays through one
+        self._transcripts_per_round = transcripts_per_round
+        self._seconds_before: dict[str, float] = {}
+        self._step = 0
+        self._is_main = True
+
+    def on_step_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any
+    ) -> None:
+        self._step, self._is_main = state.global_step + 1, state.is_world_process_zero
+
+    def keep_transcripts(self, rollouts: Sequence[Rollout]) -> None:
+        """Called by the rollout adapter after every round."""
+        if self._is_main:
+            self.log.add_transcripts(
+                {"step": self._step, **json.loads(rollout.episode.to_json())}
+                for rollout in rollouts[: self._transcripts_per_round]
+            )
+
+    def on_log(
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        logs: dict[str, Any] | None = None,
+        **_: Any,
+    ) -> None:
+        if state.is_world_process_zero and logs and "reward" in logs:  # the last log has none
+            row = {"phase": "grpo", "step": state.global_step, **logs, **self._seconds_since()}
+            self.log.add_metrics(row)
+
+    def on_save(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any
+    ) -> None:
+        from accelerate import PartialState
+
+        PartialState().wait_for_everyone()  # each rank writes a file of its own
+        if state.is_world_process_zero:
+            (self.log.path / f"checkpoint-{state.global_step}" / COMPLETE).touch()
+
+    def _seconds_since(self) -> dict[str, float]:
+        if self.rollout is None:
+            return {}
+        now = dict(self.rollout.seconds)
+        passed = {k: round(v - self._seconds_before.get(k, 0.0), 4) for k, v in now.items()}
+        self._seconds_before = now
+        return {f"seconds/{name}": value for name, value in passed.items()}
+
+
+class ProgressCallback(TrainerCallback):  # type: ignore[misc]
+    """A progress bar with the newest metrics behind it.
+
+    Args:
+        shown: names of metrics, and how the bar calls them.
+    """
+
+    def __init__(self, console: Console, what: str, shown: dict[str, str]) -> None:
+        from rich.progress import (
+            BarColumn,
+            MofNCompleteColumn,
+            Progress,
+            TextColumn,
+            TimeElapsedColumn,
+            TimeRemainingColumn,
+        )
+
+        self._shown = shown
+        self._progress = Progress(
+            TextColumn("[bold]{task.description}"),
+            BarColumn(bar_width=24),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[news]}"),
+            console=console,
+        )
+        self._task = self._progress.add_task(what, total=None, news="")
+
+    def on_train_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any
+    ) -> None:
+        if state.is_world_process_zero:
+            self._progress.update(self._task, total=state.max_steps, completed=state.global_step)
+            self._progress.start()
+
+    def on_step_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any
+    ) -> None:
+        self._progress.update(self._task, completed=state.global_step)
+
+    def on_log(
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        logs: dict[str, Any] | None = None,
+        **_: Any,
+    ) -> None:
+        known = {k: v for k, v in (logs or {}).items() if k in self._shown and v is not None}
+        if known:
+            news = "  ".join(f"{self._shown[k]} {float(v):.3g}" for k, v in known.items())
+            self._progress.update(self._task, news=news)
+
+    def on_train_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any
+    ) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """Leave the terminal in order, whatever ended the run."""
+        self._progress.stop()
+
+
+GRPO_NEWS = {
+    "reward": "reward",
+    "rewards/reward_correctness/mean": "success",
+    "completions/mean_length": "tokens",
+    "entropy": "entropy",
+    "step_time": "s/step",
+}
+WARMUP_NEWS = {"loss": "loss", "mean_token_accuracy": "accuracy"}

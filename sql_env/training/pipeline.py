@@ -1,0 +1,197 @@
+"""A GRPO run from beginning to end: a floor to beat, a trainer, and the training itself.
+
+config = GRPOConfig.preset("cpu", output_dir="runs/first")
+model, tokenizer = load_for_training(config)
+trainer = build_trainer(config, model, tokenizer)
+points = run_training_with_metrics(trainer, config)
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sql_env.evaluation.green_agent import EvaluationResult, evaluate
+from sql_env.evaluation.policies import RandomPolicy
+from sql_env.models import QuestionRecord
+from sql_env.server.sql_environment import SQLEnvironment
+from sql_env.training.config import GRPOConfig
+from sql_env.training.data_loading import load_question_prompts, load_training_questions
+from sql_env.training.plots import RewardPoint
+from sql_env.training.run_log import MODEL, ResumeError, RunLog, checkpoint_step
+
+if TYPE_CHECKING:
+    from datasets import Dataset as RowDataset
+    from transformers import TrainerCallback
+    from trl import GRPOTrainer
+
+BASELINE_EPISODES = 8
+PLAYED_TOGETHER = 64
+
+
+class TrainingMemoryError(MemoryError):
+    """The memory was not enough; the message says which numbers to lower."""
+
+
+def sample_random_baseline(
+    config: GRPOConfig, n_episodes: int = BASELINE_EPISODES
+) -> EvaluationResult:
+    """Random play on the training questions: the floor that training has to leave."""
+    env = make_environment(config, load_training_questions(config))
+    return evaluate(env, RandomPolicy(config.seed), n_episodes, seed=config.seed)
+
+
+def evaluate_model(
+    config: GRPOConfig,
+    model: Any,
+    tokenizer: Any,
+    questions: Sequence[QuestionRecord],
+    *,
+    temperature: float = 0.0,
+) -> EvaluationResult:
+    """Let a model in memory play each question once; it is left as it was found."""
+    import torch
+
+    from sql_env.training.generation import choose_backend, layout_of
+    from sql_env.training.rollout import play
+
+    config = replace(config, temperature=temperature)
+    was_training = model.training
+    cuda = [model.device] if model.device.type == "cuda" else []
+    episodes = []
+    with torch.random.fork_rng(devices=cuda), torch.no_grad():
+        backend = choose_backend(model.eval(), tokenizer, config)
+        layout = layout_of(tokenizer, config)
+        for start in range(0, len(questions), PLAYED_TOGETHER):
+            played = play(questions[start : start + PLAYED_TOGETHER], layout, backend, config)
+            episodes += [rollout.episode for rollout in played]
+    model.train(was_training)
+    return EvaluationResult(tuple(episodes), len(questions))
+
+
+def make_environment(config: GRPOConfig, questions: Sequence[QuestionRecord]) -> SQLEnvironment:
+    """An environment with the run's rules."""
+    return SQLEnvironment(
+        db_dir=config.dataset.db_dir,
+        questions=questions,
+        step_budget=config.step_budget,
+        reward=config.reward_config,
+        allow_last=config.allow_last,
+    )
+
+
+def build_trainer(
+    config: GRPOConfig,
+    model: Any,
+    tokenizer: Any,
+    prompts: RowDataset | None = None,
+    *,
+    callbacks: Sequence[TrainerCallback] = (),
+) -> GRPOTrainer:
+    """TRL's `GRPOTrainer`, playing through `config.adapter`.
+
+    Args:
+        prompts: the training set; default: what `load_question_prompts` gives.
+        callbacks: besides the one that writes the run folder.
+    """
+    os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
+    from trl import GRPOTrainer
+
+    from sql_env.training.callbacks import RunLogCallback
+    from sql_env.training.rewards import REWARD_FUNCTIONS
+
+    keeper = RunLogCallback(RunLog(config.output_dir), config.transcripts_per_round)
+    player: dict[str, Any]
+    if config.adapter == "rollout_func":
+        from sql_env.training.rollout import TRLRollout
+
+        keeper.rollout = TRLRollout(config, on_rollouts=keeper.keep_transcripts)
+        player = {"rollout_func": keeper.rollout}
+    else:
+        from sql_env.training.tool_environment import SQLToolEnvironment
+
+        player = {"environment_factory": partial(SQLToolEnvironment, config)}
+    trainer = GRPOTrainer(
+        model=model,
+        args=config.to_trl(),
+        train_dataset=prompts if prompts is not None else load_question_prompts(config),
+        processing_class=tokenizer,
+        reward_funcs=list(REWARD_FUNCTIONS),
+        callbacks=[keeper, *callbacks],
+        **player,
+    )
+    # It would print every log as a dict between the lines of the progress bar.
+    from transformers import PrinterCallback
+
+    trainer.remove_callback(PrinterCallback)
+    return trainer
+
+
+def run_training_with_metrics(
+    trainer: GRPOTrainer, config: GRPOConfig, *, resume: bool = False
+) -> list[RewardPoint]:
+    """Train, and return the mean reward of every logged step as (step, reward) pairs.
+
+    The trained model lies in `<output_dir>/model` afterwards.
+
+    Args:
+        resume: go on from the last whole checkpoint in `config.output_dir`, with the questions
+            that would have come next.
+
+    Raises:
+        TrainingMemoryError: says which numbers to lower; the last checkpoint stays as it is.
+        ResumeError: there is no checkpoint to resume from.
+    """
+    import torch
+
+    log = RunLog(config.output_dir)
+    checkpoint: Path | None = None
+    if resume:
+        checkpoint = log.last_checkpoint()
+        if checkpoint is None:
+            raise ResumeError(
+                f"{log.path} holds no whole checkpoint (one is written every {config.save_steps} "
+                "steps): start the run again in another folder"
+            )
+    if trainer.accelerator.is_main_process:
+        if checkpoint is not None:
+            log.forget_after(checkpoint_step(checkpoint))
+        else:
+            log.begin(config)
+    trainer.accelerator.wait_for_everyone()
+    try:
+        trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
+    except (torch.OutOfMemoryError, MemoryError) as error:
+        raise TrainingMemoryError(_what_to_lower(config, log)) from error
+    except RuntimeError as error:
+        if "can't allocate memory" in str(error):  # what torch says on a CPU
+            raise TrainingMemoryError(_what_to_lower(config, log)) from error
+        raise
+    trainer.save_model(str(log.path / MODEL))
+    return reward_points(trainer.state.log_history)
+
+
+def reward_points(rows: Sequence[dict[str, Any]]) -> list[RewardPoint]:
+    """The (step, reward) pairs among logged rows."""
+    return [RewardPoint(row["step"], row["reward"]) for row in rows if "reward" in row]
+
+
+def _what_to_lower(config: GRPOConfig, log: RunLog) -> str:
+    checkpoint = log.last_checkpoint()
+    kept = f"The last checkpoint, {checkpoint}, is whole" if checkpoint else "No checkpoint yet"
+    more = [] if config.gradient_checkpointing else ["set gradient_checkpointing=true"]
+    more += [] if config.lora else ["train an adapter (lora.r=32)"]
+    return (
+        "out of memory. Lower one of these: "
+        f"per_device_train_batch_size (now {config.per_device_train_batch_size}; raise "
+        f"gradient_accumulation_steps, now {config.gradient_accumulation_steps}, to keep the "
+        f"batch), num_generations (now {config.num_generations}), "
+        f"max_context_tokens (now {config.max_context_tokens}), "
+        f"max_new_tokens (now {config.max_new_tokens})"
+        + "".join(f", or {item}" for item in more)
+        + f". {kept}."
+    )
