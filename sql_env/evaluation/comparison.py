@@ -48,7 +48,7 @@ class Comparison:
         direction = "up" if self.difference > 0 else "down" if self.difference < 0 else "unchanged"
         sure = "more than chance" if self.p_value < 0.05 else "within chance"
         return (
-            f"{self.rate_before:.1%} -> {self.rate_after:.1%}, {direction} "
+            f"{self.rate_before:.1%} → {self.rate_after:.1%}, {direction} "
             f"{abs(self.difference):.1%} [{self.low:+.1%}, {self.high:+.1%}]: "
             f"{len(self.won)} won, {len(self.lost)} lost of {self.n_questions}, "
             f"p = {self.p_value:.3g} ({sure})"

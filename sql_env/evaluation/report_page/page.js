@@ -42,7 +42,7 @@ const range = (count) => Array.from({ length: count }, (_, index) => index);
 
 function whisker(rate, index) {
   const x = (share) => 4 + 152 * share;
-  return s("svg", { viewBox: "0 0 160 26", style: "", role: "img", "aria-label": `${percent(rate.low)} to ${percent(rate.high)}` },
+  return s("svg", { viewBox: "0 0 160 26", role: "img", "aria-label": `${percent(rate.low)} to ${percent(rate.high)}` },
     s("line", { class: "grid", x1: x(0), x2: x(1), y1: 13, y2: 13 }),
     ...[0, 0.5, 1].map((share) => s("line", { class: "grid", x1: x(share), x2: x(share), y1: 9, y2: 17 })),
     s("line", { x1: x(rate.low), x2: x(rate.high), y1: 13, y2: 13, stroke: colour(index), "stroke-width": 6, "stroke-linecap": "round", opacity: 0.4 }),
@@ -58,11 +58,10 @@ function headline() {
     ["Queries", (m) => m.avg_queries.toFixed(1)],
     ["Use SAMPLE", (m) => percent(m.sample_share.rate)],
     ["Recovery", (m) => (m.recovery.n ? `${percent(m.recovery.rate)} of ${m.recovery.n}` : "–")],
-    ["Parsed", (m) => (m.parse_rate === null ? "–" : percent(m.parse_rate))],
-    ["Environment's time", (m) => percent(m.environment_share)],
+    ...(runs.some((run) => run.summary.parse_rate !== null) ? [["Parsed", (m) => (m.parse_rate === null ? "–" : percent(m.parse_rate))]] : []),
   ];
   put($("headline"), [
-    h("thead", {}, h("tr", {}, h("th", {}, "Policy"), h("th", {}, "Success"), h("th", {}, "0 – 100 %"),
+    h("thead", {}, h("tr", {}, h("th", {}, "Policy"), h("th", {}, "Success"), h("th", {}, "0 to 100 %"),
       h("th", { class: "figure" }, "Episodes"), figures.map(([name]) => h("th", { class: "figure" }, name)))),
     h("tbody", {}, runs.map((run, index) => h("tr", {},
       h("td", { class: "policy", title: run.name }, h("span", { class: "swatch", run: index }), run.policy,
@@ -79,10 +78,22 @@ function headline() {
 
 // -- charts ----------------------------------------------------------------------------------
 
-function card(title, note, drawing, wide = false) {
-  const legend = h("div", { class: "legend" }, note === null ? runs.map((run, index) =>
-    h("span", {}, h("span", { class: "swatch", run: index }), run.policy)) : note);
-  $("charts").append(h("div", { class: wide ? "card wide" : "card" }, h("h3", {}, title), legend, drawing));
+// Drawn to the width that there is, and drawn again when it changes, so that text keeps its size.
+const drawings = [];
+
+function card(title, legend, draw, { wide = false, control = null } = {}) {
+  const holder = h("div", { class: "drawing" });
+  const head = h("div", { class: "chart-head" }, h("h3", {}, title), control);
+  $("charts").append(h("div", { class: wide ? "card wide" : "card" }, head, h("div", { class: "legend" }, legend), holder));
+  const redraw = () => holder.replaceChildren(draw(Math.max(240, Math.round(holder.clientWidth))));
+  drawings.push(redraw);
+  return redraw;
+}
+
+const runLegend = (of = runs, name = (run) => run.policy) => of.map((run) => h("span", {}, h("span", { class: "swatch", run: runs.indexOf(run) }), name(run)));
+
+function drawing(width, height, label, ...children) {
+  return s("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label }, ...children);
 }
 
 function axes(width, height, left, bottom, ticks, label) {
@@ -95,119 +106,118 @@ function axes(width, height, left, bottom, ticks, label) {
 
 function successByDifficulty() {
   const groups = ["all", ...DIFFICULTIES.filter((name) => runs.some((run) => name in run.summary.by_difficulty))];
-  const [width, height, left] = [860, 250, 44];
-  const { y, lines } = axes(width, height, left, 36, [0, 0.25, 0.5, 0.75, 1].map((at) => [at, `${100 * at} %`]));
-  const span = (width - left) / groups.length;
-  const bar = Math.min(64, (span - 26) / runs.length);
-  const bars = groups.flatMap((group, place) => {
-    const middle = left + span * (place + 0.5);
-    const rates = runs.map((run) => (group === "all" ? run.summary.success : run.summary.by_difficulty[group]));
-    const label = s("text", { x: middle, y: height - 14, "text-anchor": "middle", class: group === "all" ? "value" : "" },
-      `${group} (${Math.max(...rates.map((rate) => (rate ? rate.n : 0)))})`);
-    return [label, ...rates.flatMap((rate, index) => {
-      if (!rate) return [];
-      const x = middle + bar * (index - runs.length / 2) + 1.5;
-      const centre = x + bar / 2 - 1.5;
-      return [
-        s("rect", { x, y: y(rate.rate), width: bar - 3, height: Math.max(1, y(0) - y(rate.rate)), rx: 3, fill: colour(index), opacity: 0.85 },
-          s("title", {}, `${runs[index].policy}, ${group}: ${percent(rate.rate)} [${percent(rate.low)}, ${percent(rate.high)}] of ${rate.n}`)),
-        s("line", { class: "whisker", x1: centre, x2: centre, y1: y(rate.low), y2: y(rate.high) }),
-        s("line", { class: "whisker", x1: centre - 4, x2: centre + 4, y1: y(rate.low), y2: y(rate.low) }),
-        s("line", { class: "whisker", x1: centre - 4, x2: centre + 4, y1: y(rate.high), y2: y(rate.high) }),
-        ...(bar >= 26 ? [s("text", { class: "value", x: centre, y: y(rate.high) - 5, "text-anchor": "middle" }, Math.round(100 * rate.rate))] : []),
-      ];
-    })];
-  });
-  card("Success by difficulty", null, s("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": "Success by difficulty" }, ...lines, ...bars), true);
+  card("Success by difficulty", runLegend(), (width) => {
+    const [height, left] = [250, 44];
+    const { y, lines } = axes(width, height, left, 26, [0, 0.25, 0.5, 0.75, 1].map((at) => [at, `${100 * at} %`]));
+    const span = (width - left) / groups.length;
+    const bar = Math.min(64, (span * 0.85) / runs.length);
+    const bars = groups.flatMap((group, place) => {
+      const middle = left + span * (place + 0.5);
+      const rates = runs.map((run) => (group === "all" ? run.summary.success : run.summary.by_difficulty[group]));
+      const size = Math.max(...rates.map((rate) => (rate ? rate.n : 0)));
+      const label = s("text", { x: middle, y: height - 8, "text-anchor": "middle", class: group === "all" ? "value" : "" }, span > 90 ? `${group} (${size})` : group);
+      return [label, ...rates.flatMap((rate, index) => {
+        if (!rate) return [];
+        const x = middle + bar * (index - runs.length / 2);
+        const centre = x + bar / 2;
+        return [
+          s("rect", { x: x + 1, y: y(rate.rate), width: bar - 2, height: Math.max(1, y(0) - y(rate.rate)), rx: 3, fill: colour(index), opacity: 0.85 },
+            s("title", {}, `${runs[index].policy}, ${group}: ${percent(rate.rate)} [${percent(rate.low)}, ${percent(rate.high)}] of ${rate.n}`)),
+          s("line", { class: "whisker", x1: centre, x2: centre, y1: y(rate.low), y2: y(rate.high) }),
+          ...[rate.low, rate.high].map((end) => s("line", { class: "whisker", x1: centre - 4, x2: centre + 4, y1: y(end), y2: y(end) })),
+          ...(bar >= 24 ? [s("text", { class: "value", x: centre, y: y(rate.high) - 5, "text-anchor": "middle" }, Math.round(100 * rate.rate))] : []),
+        ];
+      })];
+    });
+    return drawing(width, height, "Success by difficulty", ...lines, ...bars);
+  }, { wide: true });
 }
 
 // Bars of all runs side by side in each bin: shares, so that runs of different sizes can be compared.
-function histogram(title, label, values, bins, name) {
-  const [width, height, left] = [420, 210, 40];
+function histogram(title, label, values, bins) {
   const shares = values.map((list) => bins.map((bin) => list.filter(bin.holds).length / Math.max(1, list.length)));
   const top = Math.max(0.05, ...shares.flat());
-  const { y, lines } = axes(width, height, left, 36, [0, 0.5, 1].map((at) => [at, `${Math.round(100 * at * top)} %`]), label);
-  const span = (width - left) / bins.length;
-  const bar = (span - Math.min(6, span * 0.25)) / runs.length;
-  const every = Math.ceil(bins.length / 10);
-  const marks = bins.flatMap((bin, place) => [
-    ...(place % every === 0 ? [s("text", { x: left + span * (place + 0.5), y: height - 21, "text-anchor": "middle" }, bin.name)] : []),
-    ...shares.map((list, index) => s("rect", {
-      x: left + span * place + bar * index + (span - bar * runs.length) / 2, width: Math.max(1, bar - 0.8),
-      y: y(list[place] / top), height: y(0) - y(list[place] / top), rx: 2, fill: colour(index), opacity: 0.85,
-    }, s("title", {}, `${runs[index].policy}: ${percent(list[place])} at ${bin.name}`))),
-  ]);
-  card(title, name, s("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": title }, ...lines, ...marks));
+  card(title, runLegend(), (width) => {
+    const [height, left] = [200, 38];
+    const { y, lines } = axes(width, height, left, 40, [0, 0.5, 1].map((at) => [at, `${Math.round(100 * at * top)} %`]), label);
+    const span = (width - left) / bins.length;
+    const bar = (span * 0.82) / runs.length;
+    const every = Math.ceil(bins.length / (width / 36));
+    const marks = bins.flatMap((bin, place) => [
+      ...(place % every === 0 ? [s("text", { x: left + span * (place + 0.5), y: height - 24, "text-anchor": "middle" }, bin.name)] : []),
+      ...shares.map((list, index) => s("rect", {
+        x: left + span * (place + 0.5) + bar * (index - runs.length / 2), width: Math.max(1, bar - 0.8),
+        y: y(list[place] / top), height: y(0) - y(list[place] / top), rx: Math.min(2, bar / 3), fill: colour(index), opacity: 0.85,
+      }, s("title", {}, `${runs[index].policy}: ${percent(list[place])} at ${bin.name}`))),
+    ]);
+    return drawing(width, height, title, ...lines, ...marks);
+  });
 }
 
 function distributions() {
   const episodes = runs.map((run) => Object.values(run.episodes).flat());
   const rewards = episodes.map((list) => list.map((episode) => episode.reward));
-  const all = rewards.flat();
-  if (!all.length) return;
-  const size = 0.1;
-  const first = Math.floor(Math.min(...all) / size + 1e-9);
-  const last = Math.floor(Math.max(...all) / size + 1e-9);
-  histogram("Reward of an episode", "operational + progress + terminal", rewards, range(last - first + 1).map((place) => ({
-    name: ((first + place) * size).toFixed(1),
-    holds: (value) => Math.floor(value / size + 1e-9) === first + place,
-  })), null);
+  if (!rewards.flat().length) return;
+  const bin = (value) => Math.floor(value * 10 + 1e-9);
+  const first = bin(Math.min(...rewards.map((list) => Math.min(...list))));
+  const last = bin(Math.max(...rewards.map((list) => Math.max(...list))));
+  histogram("Reward of an episode", "operational + progress + terminal", rewards,
+    range(last - first + 1).map((place) => ({ name: ((first + place) / 10).toFixed(1), holds: (value) => bin(value) === first + place })));
   const steps = episodes.map((list) => list.map((episode) => episode.steps.length));
   histogram("Steps of an episode", "actions, the answer included", steps,
-    range(Math.max(...steps.flat()) + 1).slice(1).map((count) => ({ name: count, holds: (value) => value === count })), null);
+    range(Math.max(1, ...steps.map((list) => Math.max(...list)))).map((place) => ({ name: place + 1, holds: (value) => value === place + 1 })));
 }
 
 function stopReasons() {
   const reasons = [...new Set(["correct", ...runs.flatMap((run) => Object.keys(run.summary.stop_reasons))])];
-  const [width, left] = [420, 0];
-  const rows = runs.map((run, index) => {
-    let x = left;
-    const top = 40 * index;
-    return s("g", {}, s("text", { x: left, y: top + 12 }, run.policy.length > 48 ? `…${run.policy.slice(-47)}` : run.policy),
+  const fill = (reason) => `var(--stop-${/^[a-z_]+$/.test(reason) ? reason : "other"}, var(--muted))`;
+  const legend = reasons.map((reason) => {
+    const swatch = h("span", { class: "swatch" });
+    swatch.style.background = fill(reason);
+    return h("span", {}, swatch, words(reason));
+  });
+  card("How episodes end", legend, (width) => drawing(width, 46 * runs.length, "How episodes end", ...runs.map((run, index) => {
+    let x = 0;
+    const top = 46 * index;
+    const longest = Math.floor(width / 7);
+    return s("g", {}, s("text", { x: 0, y: top + 13 }, run.policy.length > longest ? `…${run.policy.slice(1 - longest)}` : run.policy),
       ...reasons.flatMap((reason) => {
         const count = run.summary.stop_reasons[reason] || 0;
+        const span = (width * count) / Math.max(1, run.summary.n_played);
         if (!count) return [];
-        const span = ((width - left) * count) / run.summary.n_played;
-        const box = s("rect", { x, y: top + 17, width: Math.max(1, span - 1.5), height: 16, rx: 3, fill: `var(--stop-${reason}, var(--muted))` },
+        const box = s("rect", { x, y: top + 19, width: Math.max(1, span - 1.5), height: 20, rx: 3, fill: fill(reason) },
           s("title", {}, `${words(reason)}: ${count} of ${run.summary.n_played}`));
-        const number = span > 30 ? [s("text", { x: x + span / 2, y: top + 29, "text-anchor": "middle", style: "", fill: "#fff", class: "inside" }, count)] : [];
+        const number = span > 30 ? [s("text", { x: x + span / 2, y: top + 33, "text-anchor": "middle", class: "inside" }, count)] : [];
         x += span;
         return [box, ...number];
       }));
-  });
-  const legend = reasons.map((reason) => {
-    const swatch = h("span", { class: "swatch" });
-    swatch.style.background = `var(--stop-${reason}, var(--muted))`;
-    return h("span", {}, swatch, words(reason));
-  });
-  card("How episodes end", legend, s("svg", { viewBox: `0 0 ${width} ${40 * runs.length}`, role: "img", "aria-label": "How episodes end" }, ...rows));
+  })));
 }
 
 function learningCurves() {
-  const trained = runs.map((run, index) => ({ run, index })).filter(({ run }) => run.curve.length > 1);
+  const trained = runs.filter((run) => run.curve.length > 1);
   if (!trained.length) return;
   const numeric = (row, key) => typeof row[key] === "number" && Number.isFinite(row[key]);
-  const keys = [...new Set(trained.flatMap(({ run }) => run.curve.flatMap((row) => Object.keys(row).filter((key) => key !== "step" && numeric(row, key)))))];
-  const holder = h("div");
-  const draw = (key) => {
-    const [width, height, left] = [860, 230, 52];
-    const lines = trained.map(({ run, index }) => ({ index, points: run.curve.filter((row) => numeric(row, "step") && numeric(row, key)) })).filter((line) => line.points.length);
-    const points = lines.flatMap((line) => line.points);
-    const [x0, x1] = [Math.min(...points.map((row) => row.step)), Math.max(...points.map((row) => row.step))];
-    let [y0, y1] = [Math.min(...points.map((row) => row[key])), Math.max(...points.map((row) => row[key]))];
-    if (y0 === y1) [y0, y1] = [y0 - 0.5, y1 + 0.5];
-    const { y, lines: grid } = axes(width, height, left, 36, [0, 0.25, 0.5, 0.75, 1].map((at) => [at, Number((y0 + at * (y1 - y0)).toPrecision(3))]), "training step");
-    const at = (row) => `${(left + ((row.step - x0) / Math.max(1, x1 - x0)) * (width - left - 8)).toFixed(1)},${y((row[key] - y0) / (y1 - y0)).toFixed(1)}`;
-    holder.replaceChildren(s("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `Learning curve: ${key}` }, ...grid,
-      s("text", { x: left, y: height - 21 }, x0), s("text", { x: width - 8, y: height - 21, "text-anchor": "end" }, x1),
-      ...lines.map(({ index, points }) => s("polyline", { points: points.map(at).join(" "), fill: "none", stroke: colour(index), "stroke-width": 2, "stroke-linejoin": "round" }))));
-  };
+  const keys = [...new Set(trained.flatMap((run) => run.curve.flatMap((row) => Object.keys(row).filter((key) => key !== "step" && numeric(row, key)))))];
+  if (!keys.length) return;
   const choice = h("select", { "aria-label": "What the curve shows", id: "curve" }, keys.map((key) => h("option", { value: key }, key)));
   choice.value = keys.includes("reward") ? "reward" : keys[0];
-  choice.addEventListener("change", () => draw(choice.value));
-  draw(choice.value);
-  $("charts").append(h("div", { class: "card wide" }, h("div", { class: "chart-head" }, h("h3", {}, "Learning curve"), choice), h("div", { class: "legend" }, trained.map(({ run, index }) =>
-    h("span", {}, h("span", { class: "swatch", run: index }), run.name))), holder));
+  const redraw = card("Learning curve", runLegend(trained, (run) => run.name), (width) => {
+    const [height, left, key] = [230, 52, choice.value];
+    const lines = trained.map((run) => ({ run, points: run.curve.filter((row) => numeric(row, "step") && numeric(row, key)) }));
+    const points = lines.flatMap((line) => line.points);
+    const ends = (values) => [Math.min(...values), Math.max(...values)];
+    const [x0, x1] = ends(points.map((row) => row.step));
+    let [y0, y1] = ends(points.map((row) => row[key]));
+    if (y0 === y1) [y0, y1] = [y0 - 0.5, y1 + 0.5];
+    const { y, lines: grid } = axes(width, height, left, 40, [0, 0.25, 0.5, 0.75, 1].map((at) => [at, Number((y0 + at * (y1 - y0)).toPrecision(3))]), "training step");
+    const x = (step) => left + ((step - x0) / Math.max(1, x1 - x0)) * (width - left - 8);
+    const at = (row) => `${x(row.step).toFixed(1)},${y((row[key] - y0) / (y1 - y0)).toFixed(1)}`;
+    return drawing(width, height, `Learning curve: ${key}`, ...grid,
+      s("text", { x: left, y: height - 24 }, x0), s("text", { x: width - 8, y: height - 24, "text-anchor": "end" }, x1),
+      ...lines.map(({ run, points }) => s("polyline", { points: points.map(at).join(" "), fill: "none", stroke: colour(runs.indexOf(run)), "stroke-width": 2, "stroke-linejoin": "round" })));
+  }, { wide: true, control: choice });
+  choice.addEventListener("change", redraw);
 }
 
 // -- what changed ----------------------------------------------------------------------------
@@ -343,9 +353,7 @@ $("list").addEventListener("keydown", (event) => {
 
 function rewardParts(parts) {
   const names = ["operational", "progress", "terminal"];
-  const total = parts.reduce((sum, part) => sum + part, 0);
-  const shown = parts.map((part, index) => (part ? h("span", { class: part > 0 ? "up" : "down" }, ` ${names[index]} ${signed(part)}`) : null));
-  return h("span", { class: "parts" }, h("b", {}, signed(total)), shown);
+  return h("span", { class: "parts", title: "reward" }, parts.map((part, index) => (part ? h("span", { class: part > 0 ? "up" : "down" }, `${names[index]} ${signed(part)}`) : null)));
 }
 
 // A rendered result is a header and rows of cells between bars; anything else is shown as it is.
@@ -423,6 +431,14 @@ successByDifficulty();
 distributions();
 stopReasons();
 learningCurves();
+const drawCharts = () => drawings.forEach((redraw) => redraw());
+drawCharts();
+let drawnAt = window.innerWidth;
+window.addEventListener("resize", () => {
+  if (window.innerWidth === drawnAt) return;
+  drawnAt = window.innerWidth;
+  window.requestAnimationFrame(drawCharts);
+});
 changes();
 if (!$("filters").childElementCount) filters();
 config();
