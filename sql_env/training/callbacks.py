@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from transformers import TrainerControl, TrainerState, TrainingArguments
 
+    from sql_env.evaluation.episodes import Step
     from sql_env.training.rollout import Rollout, TRLRollout
 
 
@@ -30,6 +31,8 @@ class RunLogCallback(TrainerCallback):  # type: ignore[misc]  # transformers is 
         self.rollout: TRLRollout | None = None  # set where the run plays through one
         self._transcripts_per_round = transcripts_per_round
         self._seconds_before: dict[str, float] = {}
+        self._steps: list[Step] = []  # of the episodes since the last log
+        self._episodes = 0
         self._step = 0
         self._is_main = True
 
@@ -40,6 +43,8 @@ class RunLogCallback(TrainerCallback):  # type: ignore[misc]  # transformers is 
 
     def keep_transcripts(self, rollouts: Sequence[Rollout]) -> None:
         """Called by the rollout adapter after every round."""
+        self._episodes += len(rollouts)
+        self._steps += [step for rollout in rollouts for step in rollout.episode.steps]
         if self._is_main:
             self.log.add_transcripts(
                 {"step": self._step, **json.loads(rollout.episode.to_json())}
@@ -55,8 +60,8 @@ class RunLogCallback(TrainerCallback):  # type: ignore[misc]  # transformers is 
         **_: Any,
     ) -> None:
         if state.is_world_process_zero and logs and "reward" in logs:  # the last log has none
-            row = {"phase": "grpo", "step": state.global_step, **logs, **self._seconds_since()}
-            self.log.add_metrics(row)
+            row = {"phase": "grpo", "step": state.global_step, **logs}
+            self.log.add_metrics(row | self._play_since() | self._seconds_since())
 
     def on_save(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any
@@ -66,6 +71,18 @@ class RunLogCallback(TrainerCallback):  # type: ignore[misc]  # transformers is 
         PartialState().wait_for_everyone()  # each rank writes a file of its own
         if state.is_world_process_zero:
             (self.log.path / f"checkpoint-{state.global_step}" / COMPLETE).touch()
+
+    def _play_since(self) -> dict[str, float]:
+        """How this process's episodes went: turns taken, and how many turns were understood."""
+        if not self._episodes:
+            return {}
+        steps, self._steps = self._steps, []
+        episodes, self._episodes = self._episodes, 0
+        return {
+            "turns": len(steps) / episodes,
+            "parsed": sum(bool(step.trace.get("parsed")) for step in steps) / len(steps),
+            "errors": sum(bool(step.error) for step in steps) / len(steps),
+        }
 
     def _seconds_since(self) -> dict[str, float]:
         if self.rollout is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -83,9 +84,16 @@ def save_figure(figure: Any, path: Path) -> Path:
     """Write a PNG; a viewer that reloads the file never sees half of it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_suffix(".part")
-    figure.savefig(unfinished, dpi=130, format="png")
+    unfinished.write_bytes(png_bytes(figure))
     unfinished.replace(path)
     return path
+
+
+def png_bytes(figure: Any) -> bytes:
+    """A figure as a PNG file's content."""
+    buffer = io.BytesIO()
+    figure.savefig(buffer, dpi=130, format="png")
+    return buffer.getvalue()
 
 
 def _axes(title: str, ylabel: str) -> tuple[Any, Any]:

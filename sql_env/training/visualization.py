@@ -1,0 +1,154 @@
+"""Watch a model learn: the reward curve, an episode of the current model, success on both splits.
+
+In a notebook the pictures are redrawn in place; in a terminal the episodes are printed and the
+pictures written as PNG files into the run folder, where they are also kept by a notebook.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from transformers import TrainerCallback
+
+from sql_env.models import QuestionRecord
+from sql_env.training.config import GRPOConfig
+from sql_env.training.display import Display, NotebookDisplay, TerminalDisplay, in_notebook
+from sql_env.training.pipeline import evaluate_model
+from sql_env.training.plots import (
+    RewardPoint,
+    SuccessPoint,
+    reward_figure,
+    save_figure,
+    success_figure,
+)
+from sql_env.training.run_log import PLOTS, RunLog
+
+if TYPE_CHECKING:
+    from transformers import TrainerControl, TrainerState, TrainingArguments
+
+
+class LiveVisualizationCallback(TrainerCallback):  # type: ignore[misc]  # transformers is untyped
+    """Plots the reward, shows what the model does now, and compares both splits.
+
+    `config` says how often: `plot_every`, `transcript_every`, `evaluate_every` (with
+    `evaluate_episodes` on each split; also before the first step).
+
+    Args:
+        config: the run's configuration.
+        tokenizer: of the model that is trained.
+        train_questions: the split to train on; eval_questions the one to watch.
+        baseline: the mean reward of random play, drawn into the reward plot.
+        display: where to show things; default: the notebook this runs in, else the terminal.
+        console: for the terminal; the one that also shows a progress bar.
+
+    Attributes:
+        rewards: the points of the reward plot so far.
+        success: those of the success plot.
+    """
+
+    def __init__(
+        self,
+        config: GRPOConfig,
+        tokenizer: Any,
+        train_questions: Sequence[QuestionRecord],
+        eval_questions: Sequence[QuestionRecord],
+        *,
+        baseline: float | None = None,
+        display: Display | None = None,
+        console: Console | None = None,
+    ) -> None:
+        self._config = config
+        self._tokenizer = tokenizer
+        self._questions = {"train": list(train_questions), "eval": list(eval_questions)}
+        self._baseline = baseline
+        self._folder = RunLog(config.output_dir).path / PLOTS
+        self._display = display or (
+            NotebookDisplay()
+            if in_notebook()
+            else TerminalDisplay(console or Console(), self._folder)
+        )
+        self._plotted_at = 0
+        self.rewards: list[RewardPoint] = []
+        self.success: list[SuccessPoint] = []
+
+    def on_train_begin(
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        model: Any = None,
+        **_: Any,
+    ) -> None:
+        # A run that is resumed brings the rewards of the steps it has behind it.
+        self.rewards = [
+            RewardPoint(row["step"], row["reward"]) for row in state.log_history if "reward" in row
+        ]
+        if state.is_world_process_zero:
+            self._compare_splits(state.global_step, model)
+
+    def on_log(
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        logs: dict[str, Any] | None = None,
+        **_: Any,
+    ) -> None:
+        if not state.is_world_process_zero or not logs or "reward" not in logs:
+            return
+        self.rewards.append(RewardPoint(state.global_step, logs["reward"]))
+        if state.global_step - self._plotted_at >= self._config.plot_every:
+            self._plot_rewards()
+
+    def on_step_end(
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        model: Any = None,
+        **_: Any,
+    ) -> None:
+        if not state.is_world_process_zero:
+            return
+        step = state.global_step
+        if step % self._config.transcript_every == 0:
+            question = self._turn_of("eval", step // self._config.transcript_every - 1, 1)
+            (episode,) = evaluate_model(self._config, model, self._tokenizer, question).episodes
+            self._display.episode(f"step {step}, a question of the eval split", episode)
+        if step % self._config.evaluate_every == 0:
+            self._compare_splits(step, model)
+
+    def on_train_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any
+    ) -> None:
+        if state.is_world_process_zero and self.rewards:
+            self._plot_rewards()
+
+    def _plot_rewards(self) -> None:
+        self._plotted_at = self.rewards[-1].step
+        self._show("reward", reward_figure(self.rewards, self._baseline))
+
+    def _compare_splits(self, step: int, model: Any) -> None:
+        number = len(self.success)
+        rates = {
+            split: evaluate_model(
+                self._config,
+                model,
+                self._tokenizer,
+                self._turn_of(split, number, self._config.evaluate_episodes),
+            ).summary.success
+            for split in self._questions
+        }
+        self.success.append(SuccessPoint(step, **rates))
+        self._show("success", success_figure(self.success))
+
+    def _turn_of(self, split: str, number: int, count: int) -> list[QuestionRecord]:
+        """The next `count` questions, so that another look sees other questions."""
+        questions = self._questions[split]
+        return [questions[(number * count + i) % len(questions)] for i in range(count)]
+
+    def _show(self, name: str, figure: Any) -> None:
+        save_figure(figure, self._folder / f"{name}.png")
+        self._display.figure(name, figure)
