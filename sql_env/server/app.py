@@ -99,7 +99,10 @@ def main() -> None:
 
 def _answer_with(status: int) -> Callable[[Request, Exception], JSONResponse]:
     def handler(_: Request, error: Exception) -> JSONResponse:
-        return JSONResponse({"detail": str(error)}, status_code=status)
+        detail = str(error)
+        if isinstance(error, EpisodeError):
+            detail += " (over HTTP each request stands alone: play an episode over /ws)"
+        return JSONResponse({"detail": detail}, status_code=status)
 
     return handler
 

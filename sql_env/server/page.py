@@ -73,8 +73,17 @@ def page_routes(settings: ServerSettings, questions: Sequence[QuestionRecord]) -
         Route("/web/login", show_login, methods=["GET"]),
         Route("/web/login", log_in, methods=["POST"]),
         Route("/web/catalogue", choices),
-        Mount("/web/static", StaticFiles(directory=_WEB / "static")),
+        Mount("/web/static", _FreshFiles(directory=_WEB / "static")),
     ]
+
+
+class _FreshFiles(StaticFiles):
+    """Files that a browser keeps but asks about, so that an upgraded server shows its own page."""
+
+    def file_response(self, *args: Any, **kwargs: Any) -> Response:
+        response = super().file_response(*args, **kwargs)
+        response.headers["Cache-Control"] = "no-cache"
+        return response
 
 
 def _catalogue(questions: Sequence[QuestionRecord]) -> dict[str, Any]:

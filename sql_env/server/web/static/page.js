@@ -1,0 +1,296 @@
+// The game: what is on the table, and what happens when somebody plays.
+
+import { drawBudget, drawChart, drawGrid, drawSchema, drawStep, el, signed } from "./draw.js";
+import { paintSql } from "./highlight.js";
+import { Session } from "./session.js";
+
+const byId = (id) => document.getElementById(id);
+const session = new Session();
+let game = null; // the running or finished episode
+let busy = false;
+
+// -- talking to the server -----------------------------------------------------------------------
+
+async function begin(options) {
+  await whileBusy(async () => {
+    const data = await session.reset({ ...options, details: true });
+    const { metadata, budget_remaining: budget } = data.observation;
+    game = { budget, steps: [], done: false, schemas: new Map(), hasResult: false, metadata };
+    history.replaceState(null, "", `#${encodeURIComponent(metadata.question_id)}`);
+    showQuestion(data.observation);
+    byId("editor").value = "";
+    byId("answer").value = "";
+    repaint();
+    fitAnswer();
+  });
+  if (game && matchMedia("(pointer: fine)").matches) byId("editor").focus();
+}
+
+function beginChosen() {
+  const options = {};
+  if (byId("database").value) options.database = byId("database").value;
+  if (byId("difficulty").value) options.difficulty = byId("difficulty").value;
+  return begin(options);
+}
+
+function play(kind, argument) {
+  if (!game || game.done || busy) return;
+  return whileBusy(async () => {
+    const data = await session.step(kind, argument);
+    const { observation, reward, done } = data;
+    const { reward_parts: parts, details } = observation.metadata;
+    const failed = observation.error !== "";
+    game.steps.push({ kind, argument, reward, parts, failed });
+    game.done = done;
+    for (const schema of details.schemas ?? []) game.schemas.set(schema.table, schema);
+    if (kind === "QUERY" && !failed) game.hasResult = true;
+    showResult(kind, argument, observation);
+    showTables(observation.table_names);
+    showScore(observation.budget_remaining);
+    if (done) showVerdict(observation);
+  });
+}
+
+async function whileBusy(work) {
+  busy = true;
+  byId("board").setAttribute("aria-busy", "true");
+  byId("notice").hidden = true;
+  try {
+    await work();
+  } catch (error) {
+    showNotice(error);
+  } finally {
+    busy = false;
+    byId("board").setAttribute("aria-busy", "false");
+    enable();
+  }
+}
+
+// -- showing -------------------------------------------------------------------------------------
+
+function showQuestion(observation) {
+  const { metadata } = observation;
+  byId("question").textContent = observation.question;
+  byId("tags").replaceChildren(
+    el("span", "tag", metadata.database_name),
+    el("span", `tag ${metadata.difficulty}`, metadata.difficulty),
+    el("span", "tag plain", metadata.question_id),
+  );
+  byId("hint").hidden = !metadata.hint;
+  byId("hint").textContent = metadata.hint ?? "";
+  byId("verdict").hidden = true;
+  byId("result-note").textContent = "";
+  byId("result").replaceChildren(
+    el("p", "empty", "Describe a table to see its columns, sample it to see some rows, then write a query."),
+  );
+  byId("history").replaceChildren();
+  showTables(observation.table_names);
+  showScore(observation.budget_remaining);
+}
+
+function showTables(names) {
+  const open = document.activeElement?.dataset?.look;
+  byId("tables").replaceChildren(
+    ...names.map((name) => {
+      const schema = game.schemas.get(name);
+      const chip = el("div", "chip", el("span", "table-name", name));
+      if (schema) {
+        chip.append(el("span", "rows", `${schema.row_count.toLocaleString("en")} rows`));
+      }
+      const looks = el("span", "looks");
+      for (const [kind, label] of [["DESCRIBE", "describe"], ["SAMPLE", "sample"]]) {
+        const button = el("button", "look", label);
+        button.type = "button";
+        button.dataset.look = `${kind} ${name}`;
+        button.setAttribute("aria-label", `${label} ${name}`);
+        button.addEventListener("click", () => play(kind, name));
+        looks.append(button);
+      }
+      chip.append(looks);
+      return el("li", "", chip, ...(schema ? [drawSchema(schema, insert)] : []));
+    }),
+  );
+  enable();
+  if (open) document.querySelector(`[data-look="${CSS.escape(open)}"]`)?.focus();
+}
+
+function showResult(kind, argument, observation) {
+  const { details } = observation.metadata;
+  const failed = observation.error !== "";
+  byId("result-note").textContent = kind === "ANSWER" ? "" : `${kind} ${shorten(argument)}`;
+  let shown;
+  if (failed) {
+    shown = el("pre", "error", observation.error);
+  } else if (details.grid) {
+    const rows = details.grid.row_count;
+    byId("result-note").textContent += ` · ${rows.toLocaleString("en")} ${rows === 1 ? "row" : "rows"}`;
+    shown = el("div", "grid", drawGrid(details.grid));
+    shown.tabIndex = 0;
+    shown.setAttribute("role", "region");
+    shown.setAttribute("aria-label", "Rows of the result");
+  } else {
+    shown = el("pre", "plain", observation.result);
+  }
+  byId("result").replaceChildren(shown);
+}
+
+function showScore(remaining) {
+  const used = game.budget - remaining;
+  byId("budget-text").textContent = `${remaining} of ${game.budget} left`;
+  drawBudget(byId("budget"), used, game.budget);
+  drawChart(byId("chart"), game.steps, game.budget);
+  const total = game.steps.reduce((sum, step) => sum + step.reward, 0);
+  byId("total").textContent = signed(total);
+  byId("history").replaceChildren(...game.steps.map((step) => drawStep(step, reuse)));
+  byId("history").scrollTop = byId("history").scrollHeight;
+}
+
+function showVerdict(observation) {
+  const { correct, verdict, stop_reason: reason, details } = observation.metadata;
+  const steps = game.steps.length;
+  const panel = byId("verdict");
+  panel.className = `verdict card ${correct ? "right" : "wrong"}`;
+  byId("verdict-title").textContent = correct
+    ? `Correct, in ${steps} ${steps === 1 ? "step" : "steps"}`
+    : reason === "out_of_budget"
+      ? "Out of steps"
+      : "Not correct";
+  byId("verdict-reason").textContent = verdict ?? "The budget ended before an answer was given.";
+  byId("gold").hidden = !details.gold;
+  if (details.gold) {
+    paintSql(byId("gold-sql"), details.gold.sql);
+    byId("gold-grid").replaceChildren(drawGrid(details.gold));
+  }
+  panel.hidden = false;
+  byId("verdict-title").focus();
+}
+
+function showNotice(error) {
+  const notice = byId("notice");
+  notice.replaceChildren(error.message);
+  if (error.sessionLost && game && !game.done) {
+    const again = el("button", "", "Begin this question again");
+    again.type = "button";
+    again.addEventListener("click", () => begin({ question_id: game.metadata.question_id }));
+    notice.append(" ", again);
+  }
+  notice.hidden = false;
+}
+
+function enable() {
+  const idle = !busy && game !== null;
+  const playing = idle && !game.done;
+  for (const button of document.querySelectorAll("#tables .look, #run, #submit")) {
+    button.disabled = !playing;
+  }
+  byId("use-last").disabled = !(playing && game.hasResult && game.metadata.allow_last);
+  byId("next").disabled = byId("again").disabled = busy;
+}
+
+// -- the editor ----------------------------------------------------------------------------------
+
+function repaint() {
+  paintSql(byId("paint"), byId("editor").value);
+}
+
+function insert(text) {
+  const editor = byId("editor");
+  const name = /^[A-Za-z_]\w*$/.test(text) ? text : `"${text.replaceAll('"', '""')}"`;
+  editor.setRangeText(name, editor.selectionStart, editor.selectionEnd, "end");
+  editor.focus();
+  repaint();
+}
+
+function reuse(sql) {
+  byId("editor").value = sql;
+  byId("editor").focus();
+  repaint();
+}
+
+function fitAnswer() {
+  const answer = byId("answer");
+  answer.rows = Math.min(6, answer.value.split("\n").length);
+}
+
+function shorten(text, length = 60) {
+  const line = text.replace(/\s+/g, " ").trim();
+  return line.length > length ? `${line.slice(0, length)}…` : line;
+}
+
+// -- events --------------------------------------------------------------------------------------
+
+function run() {
+  const sql = byId("editor").value.trim();
+  if (sql) play("QUERY", sql);
+}
+
+function answer() {
+  const text = byId("answer").value.trim();
+  if (text) play("ANSWER", text);
+}
+
+byId("query").addEventListener("submit", (event) => (event.preventDefault(), run()));
+byId("answer-form").addEventListener("submit", (event) => (event.preventDefault(), answer()));
+byId("choose").addEventListener("submit", (event) => (event.preventDefault(), beginChosen()));
+byId("again").addEventListener("click", beginChosen);
+byId("use-last").addEventListener("click", () => play("ANSWER", "@last"));
+byId("editor").addEventListener("input", repaint);
+byId("editor").addEventListener("scroll", () => {
+  byId("paint").scrollTop = byId("editor").scrollTop;
+  byId("paint").scrollLeft = byId("editor").scrollLeft;
+});
+byId("answer").addEventListener("input", fitAnswer);
+byId("answer").addEventListener("keydown", (event) => {
+  if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
+    event.preventDefault();
+    answer();
+  }
+});
+byId("help").addEventListener("click", () => byId("help-dialog").showModal());
+byId("theme").addEventListener("click", () => {
+  const root = document.documentElement;
+  const dark = root.dataset.theme
+    ? root.dataset.theme === "dark"
+    : matchMedia("(prefers-color-scheme: dark)").matches;
+  root.dataset.theme = dark ? "light" : "dark";
+  localStorage.setItem("sql-env-theme", root.dataset.theme);
+});
+document.addEventListener("keydown", (event) => {
+  const typing = event.target.matches("input, textarea, select");
+  if ((event.ctrlKey || event.metaKey) && event.key === "Enter") {
+    event.preventDefault();
+    run();
+  } else if (event.altKey && !event.ctrlKey) {
+    const act = {
+      KeyQ: () => byId("editor").focus(),
+      KeyA: () => byId("answer").focus(),
+      KeyL: () => byId("use-last").click(),
+      KeyN: () => byId("next").click(),
+    }[event.code];
+    if (act) event.preventDefault();
+    act?.();
+  } else if (event.key === "?" && !typing) {
+    byId("help-dialog").showModal();
+  }
+});
+
+// -- the start -----------------------------------------------------------------------------------
+
+async function start() {
+  const catalogue = await (await fetch("/web/catalogue")).json();
+  const fill = (id, items) => {
+    for (const [value, count] of items) {
+      const option = el("option", "", count === undefined ? value : `${value} (${count})`);
+      option.value = value;
+      byId(id).append(option);
+    }
+  };
+  const sum = (counts) => Object.values(counts).reduce((total, count) => total + count, 0);
+  fill("database", catalogue.databases.map(({ name, questions }) => [name, sum(questions)]));
+  fill("difficulty", catalogue.difficulties.map((name) => [name]));
+  const asked = decodeURIComponent(location.hash.slice(1));
+  if (asked) await begin({ question_id: asked });
+  if (!game) await beginChosen();
+}
+
+start().catch(showNotice);
