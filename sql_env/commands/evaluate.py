@@ -69,6 +69,9 @@ def evaluate_command(
     device: Annotated[
         str | None, typer.Option(help="cpu, cuda, …; default: the GPU if there is one.")
     ] = None,
+    dtype: Annotated[
+        str, typer.Option(help="Weights of the model: float32, bfloat16 or float16.")
+    ] = "float32",
     base: Annotated[
         str | None, typer.Option(help="Base model of an adapter, where its own name is of no use.")
     ] = None,
@@ -105,6 +108,7 @@ def evaluate_command(
                 max_new_tokens=max_new_tokens,
                 batch_size=batch_size,
                 device=device,
+                dtype=dtype,
             )
             runs = []
             for choice in policy:
@@ -141,15 +145,20 @@ def compare_command(
 
 
 def report_command(
-    runs: Annotated[list[Path], typer.Argument(help="Run folders, the earliest first.")],
+    runs: Annotated[
+        list[Path],
+        typer.Argument(help="Run folders, the earliest first; training runs add their curve."),
+    ],
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Default: report.html in the last run.")
     ] = None,
 ) -> None:
     """One HTML file that opens offline: numbers, charts and every episode."""
     from sql_env.evaluation.report import write_report
-    from sql_env.evaluation.run_folder import read_run
+    from sql_env.evaluation.run_folder import is_training_run, read_run
 
     with user_errors():
-        path = write_report([read_run(run) for run in runs], out or runs[-1] / "report.html")
+        trainings = [run for run in runs if is_training_run(run)]
+        evaluations = [read_run(run) for run in runs if run not in trainings]
+        path = write_report(evaluations, trainings, out or runs[-1] / "report.html")
     typer.echo(f"{path} ({path.stat().st_size / 1e6:.1f} MB)")

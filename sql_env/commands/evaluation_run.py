@@ -95,6 +95,7 @@ def _policy(config: RunConfig, env: SQLEnvironment) -> Any:
         temperature=config.temperature,
         max_new_tokens=config.max_new_tokens,
         device=config.device,
+        dtype=config.dtype,
         seed=config.seed,
     )
     return build_policy(config.policy, env.questions, options)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sql_env.evaluation.dialogue import Dialogue
+    from sql_env.evaluation.model_policy import TokenGenerator
     from sql_env.evaluation.policies import BatchPolicy, Policy
     from sql_env.models import QuestionRecord
 
@@ -16,6 +18,8 @@ POLICY_HELP = (
     "random, oracle, constant (answers 0), constant:TEXT (constant:[] answers empty), "
     "model:PATH (a model or adapter folder, or a hub id), endpoint:MODEL@URL (OpenAI-compatible)"
 )
+# As in training: a longer conversation is cut to its first turn and its last few.
+LONGEST_CONVERSATION = 4096
 
 
 class PolicyChoiceError(ValueError):
@@ -30,6 +34,7 @@ class ModelOptions:
     temperature: float = 0.0
     max_new_tokens: int = 256
     device: str | None = None
+    dtype: str = "float32"
     seed: int = 0
     concurrency: int = 16
 
@@ -60,43 +65,77 @@ def build_policy(
 
 def _dialogue() -> Dialogue:
     from sql_env.evaluation.dialogue import Dialogue
-    from sql_env.training.parsing import parse_action
+    from sql_env.training import parsing
     from sql_env.training.prompts import format_observation, get_system_prompt
 
-    return Dialogue(get_system_prompt(), format_observation, parse_action)
+    # Every episode records what did not parse; a warning for each would break the progress bar.
+    parsing.logger.setLevel(logging.ERROR)
+    return Dialogue(get_system_prompt(), format_observation, parsing.parse_model_output)
 
 
 def _model_policy(name: str, options: ModelOptions) -> BatchPolicy:
     try:
-        from sql_env.training.data_loading import load_model_and_tokenizer
+        from sql_env.evaluation.conversation import ChatTemplateError
+        from sql_env.evaluation.model_policy import ModelPolicy
+        from sql_env.training.data_loading import ModelLoadError
+
+        model, tokenizer = _load(name, options)
+        window = getattr(model.config, "max_position_embeddings", None) or LONGEST_CONVERSATION
+        window = min(window, LONGEST_CONVERSATION)
+        return ModelPolicy(
+            _generator(model, tokenizer, options, window),
+            tokenizer,
+            _dialogue(),
+            max_tokens=window,
+            max_new_tokens=options.max_new_tokens,
+        )
     except ModuleNotFoundError as error:
         raise PolicyChoiceError(
             f"a model needs the training extra ({error.name} is missing): "
             "pip install 'sql_env[training]'"
         ) from error
-    from sql_env.evaluation.model_policy import HFGenerator, ModelPolicy
+    except (ModelLoadError, ChatTemplateError) as error:
+        raise PolicyChoiceError(str(error)) from error
 
-    model, tokenizer = load_model_and_tokenizer(name, device=options.device)
-    generate = HFGenerator(
-        model,
-        stop_ids=[tokenizer.eos_token_id],
-        pad_id=tokenizer.pad_token_id,
-        max_new_tokens=options.max_new_tokens,
-        temperature=options.temperature,
-        seed=options.seed,
+
+def _load(name: str, options: ModelOptions) -> tuple[Any, Any]:
+    from sql_env.training.data_loading import load_model_and_tokenizer
+
+    if options.base is None:
+        return load_model_and_tokenizer(name, dtype=options.dtype, device=options.device)
+    from peft import PeftModel
+
+    model, tokenizer = load_model_and_tokenizer(
+        options.base, dtype=options.dtype, device=options.device
     )
-    return ModelPolicy(
-        generate,
-        tokenizer,
-        _dialogue(),
-        max_tokens=_window(model),
-        max_new_tokens=options.max_new_tokens,
-    )
+    try:
+        return PeftModel.from_pretrained(model, name), tokenizer
+    except (OSError, ValueError) as error:
+        raise PolicyChoiceError(f"no adapter for {options.base} in {name}: {error}") from error
 
 
-def _window(model: Any) -> int | None:
-    window: int | None = getattr(model.config, "max_position_embeddings", None)
-    return window
+def _generator(model: Any, tokenizer: Any, options: ModelOptions, window: int) -> TokenGenerator:
+    """The fast engine, or `generate` for models that it cannot run."""
+    import torch
+
+    from sql_env.evaluation.model_policy import HFGenerator
+    from sql_env.training.engine import LockstepEngine, UnsupportedModelError
+    from sql_env.training.generation import Sampling, stop_ids_of
+
+    torch.manual_seed(options.seed)
+    stop_ids = stop_ids_of(model, tokenizer)
+    try:
+        sampling = Sampling(options.max_new_tokens, options.temperature)
+        return LockstepEngine(model, stop_ids=stop_ids, sampling=sampling, max_length=window)
+    except UnsupportedModelError:
+        return HFGenerator(
+            model,
+            stop_ids=stop_ids,
+            pad_id=tokenizer.pad_token_id,
+            max_new_tokens=options.max_new_tokens,
+            temperature=options.temperature,
+            seed=options.seed,
+        )
 
 
 def _endpoint_policy(address: str, options: ModelOptions) -> BatchPolicy:

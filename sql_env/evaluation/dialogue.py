@@ -20,20 +20,16 @@ class Dialogue:
     Attributes:
         system_prompt: the first message of every episode.
         format_observation: an observation as a user turn.
-        parse_action: a model's text as an action; raises ValueError where it holds none.
+        parse: a model's text as an action. Where the text holds none it guesses, and says so
+            with `metadata={"parsed": False}`.
     """
 
     system_prompt: str
     format_observation: Callable[[SQLObservation], str]
-    parse_action: Callable[[str], SQLAction]
+    parse: Callable[[str], SQLAction]
 
     def understand(self, text: str, **trace: Any) -> SQLAction:
-        """The action in `text`, with the text itself as its trace.
-
-        Text without an action is played as a query: it fails, and the error says so.
-        """
-        try:
-            action, parsed = self.parse_action(text), True
-        except ValueError:
-            action, parsed = SQLAction(action_type="QUERY", argument=text.strip()), False
-        return action.model_copy(update={"metadata": {"raw": text, "parsed": parsed, **trace}})
+        """The action in `text`, with the text itself as its trace."""
+        action = self.parse(text)
+        noted = {"raw": text, "parsed": True, **trace, **action.metadata}
+        return action.model_copy(update={"metadata": noted})

@@ -29,16 +29,19 @@ TEXT_LENGTHS = (4000, 1000, 250)
 LARGEST_REPORT = 30_000_000
 
 
-def write_report(runs: Sequence[Run], path: Path) -> Path:
-    """Write the report about `runs` to `path`.
+def write_report(runs: Sequence[Run], trainings: Sequence[Path], path: Path) -> Path:
+    """Write the report about `runs`, with the learning curves of `trainings`, to `path`.
 
     Raises:
-        RunError: there are too many runs to read side by side, or a learning curve is damaged.
+        RunError: there is nothing to report, too many runs to read side by side, or a learning
+            curve is damaged.
     """
+    if not any(run.episodes for run in runs):
+        raise RunError("no episodes in these folders: play some with `sql-env eval`")
     if len(runs) > MOST_RUNS:
         raise RunError(f"{len(runs)} runs do not fit side by side: name {MOST_RUNS} at most")
     for length in TEXT_LENGTHS:
-        page = render_report(runs, text_length=length)
+        page = render_report(runs, trainings, text_length=length)
         if len(page) <= LARGEST_REPORT:
             break
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -46,7 +49,9 @@ def write_report(runs: Sequence[Run], path: Path) -> Path:
     return path
 
 
-def render_report(runs: Sequence[Run], *, text_length: int = TEXT_LENGTHS[0]) -> str:
+def render_report(
+    runs: Sequence[Run], trainings: Sequence[Path] = (), *, text_length: int = TEXT_LENGTHS[0]
+) -> str:
     """The page as text."""
     template, style, script = (
         (PAGE / name).read_text(encoding="utf-8") for name in ("page.html", "page.css", "page.js")
@@ -56,13 +61,13 @@ def render_report(runs: Sequence[Run], *, text_length: int = TEXT_LENGTHS[0]) ->
         "script-hash": _csp_hash(script),
         "style": style,
         "script": script,
-        "data": _script_safe(report_data(runs, text_length=text_length)),
+        "data": _script_safe(report_data(runs, trainings, text_length)),
     }
     # One pass: what was put in is not searched for placeholders again.
     return re.sub(r"\{\{([a-z-]+)\}\}", lambda mark: parts[mark[1]], template)
 
 
-def report_data(runs: Sequence[Run], *, text_length: int) -> dict[str, Any]:
+def report_data(runs: Sequence[Run], trainings: Sequence[Path], text_length: int) -> dict[str, Any]:
     """All that the page shows."""
     questions: dict[str, dict[str, Any]] = {}
     for run in runs:
@@ -72,6 +77,7 @@ def report_data(runs: Sequence[Run], *, text_length: int) -> dict[str, Any]:
         "runs": [_run(run, text_length) for run in runs],
         "questions": list(questions.values()),
         "comparisons": _comparisons(runs),
+        "curves": _curves([run.folder for run in runs] + list(trainings)),
     }
 
 
@@ -85,9 +91,20 @@ def _run(run: Run, text_length: int) -> dict[str, Any]:
         "policy": run.config.policy,
         "config": asdict(run.config),
         "summary": summarize(run.episodes).to_dict(),
-        "curve": read_learning_curve(run.folder),
         "episodes": episodes,
     }
+
+
+def _curves(folders: Sequence[Path]) -> list[dict[str, Any]]:
+    """One curve per folder and phase; a warm-up and the training after it count their own steps."""
+    curves = []
+    for number, folder in enumerate(folders):
+        rows = read_learning_curve(folder)
+        for phase in dict.fromkeys(row.get("phase") for row in rows):
+            name = folder.name if phase is None else f"{folder.name}, {phase}"
+            points = [row for row in rows if row.get("phase") == phase]
+            curves.append({"name": name, "colour": number % MOST_RUNS, "points": points})
+    return curves
 
 
 def _question(episode: EpisodeResult, text_length: int) -> dict[str, Any]:

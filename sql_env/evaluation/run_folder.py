@@ -49,6 +49,7 @@ class RunConfig:
     temperature: float = 0.0
     max_new_tokens: int = 256
     batch_size: int | None = None
+    dtype: str = "float32"
     device: str | None = None
     dataset_hash: str = ""
     commit: str = ""
@@ -124,7 +125,7 @@ def read_run(folder: Path | str) -> Run:
     try:
         config = RunConfig.from_dict(json.loads(config_path.read_text(encoding="utf-8")))
     except (ValueError, TypeError) as error:
-        raise RunError(f"{config_path} is damaged: {error}") from error
+        raise RunError(f"{config_path} does not describe an evaluation: {error}") from error
     return Run(folder, config, read_episodes(folder / EPISODES))
 
 
@@ -150,13 +151,20 @@ def read_episodes(path: Path) -> tuple[EpisodeResult, ...]:
     return tuple(episodes.values())
 
 
+def is_training_run(folder: Path) -> bool:
+    """A folder with a learning curve and no episodes of an evaluation."""
+    return (folder / LEARNING_CURVE).is_file() and not (folder / EPISODES).is_file()
+
+
 def read_learning_curve(folder: Path) -> list[dict[str, Any]]:
-    """The rows of `metrics.jsonl`, where the run (or the folder around it) was a training."""
+    """The rows of `metrics.jsonl`; none where the folder is not of a training."""
     path = folder / LEARNING_CURVE
     if not path.is_file():
         return []
+    # A row without its line feed was cut off while being written.
+    lines = path.read_text(encoding="utf-8").split("\n")[:-1]
     try:
-        return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line]
+        return [json.loads(line) for line in lines]
     except ValueError as error:
         raise RunError(f"{path} is damaged: {error}") from error
 

@@ -90,7 +90,7 @@ function card(title, legend, draw, { wide = false, control = null } = {}) {
   return redraw;
 }
 
-const runLegend = (of = runs, name = (run) => run.policy) => of.map((run) => h("span", {}, h("span", { class: "swatch", run: runs.indexOf(run) }), name(run)));
+const runLegend = () => runs.map((run, index) => h("span", {}, h("span", { class: "swatch", run: index }), run.policy));
 
 function drawing(width, height, label, ...children) {
   return s("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label }, ...children);
@@ -195,16 +195,15 @@ function stopReasons() {
 }
 
 function learningCurves() {
-  const trained = runs.filter((run) => run.curve.length > 1);
-  if (!trained.length) return;
+  const curves = data.curves.filter((curve) => curve.points.length > 1);
   const numeric = (row, key) => typeof row[key] === "number" && Number.isFinite(row[key]);
-  const keys = [...new Set(trained.flatMap((run) => run.curve.flatMap((row) => Object.keys(row).filter((key) => key !== "step" && numeric(row, key)))))];
+  const keys = [...new Set(curves.flatMap((curve) => curve.points.flatMap((row) => Object.keys(row).filter((key) => key !== "step" && numeric(row, key)))))];
   if (!keys.length) return;
   const choice = h("select", { "aria-label": "What the curve shows", id: "curve" }, keys.map((key) => h("option", { value: key }, key)));
   choice.value = keys.includes("reward") ? "reward" : keys[0];
-  const redraw = card("Learning curve", runLegend(trained, (run) => run.name), (width) => {
+  const redraw = card("Learning curve", curves.map((curve) => h("span", {}, h("span", { class: "swatch", run: curve.colour }), curve.name)), (width) => {
     const [height, left, key] = [230, 52, choice.value];
-    const lines = trained.map((run) => ({ run, points: run.curve.filter((row) => numeric(row, "step") && numeric(row, key)) }));
+    const lines = curves.map((curve) => ({ ...curve, points: curve.points.filter((row) => numeric(row, "step") && numeric(row, key)) }));
     const points = lines.flatMap((line) => line.points);
     const ends = (values) => [Math.min(...values), Math.max(...values)];
     const [x0, x1] = ends(points.map((row) => row.step));
@@ -215,7 +214,7 @@ function learningCurves() {
     const at = (row) => `${x(row.step).toFixed(1)},${y((row[key] - y0) / (y1 - y0)).toFixed(1)}`;
     return drawing(width, height, `Learning curve: ${key}`, ...grid,
       s("text", { x: left, y: height - 24 }, x0), s("text", { x: width - 8, y: height - 24, "text-anchor": "end" }, x1),
-      ...lines.map(({ run, points }) => s("polyline", { points: points.map(at).join(" "), fill: "none", stroke: colour(runs.indexOf(run)), "stroke-width": 2, "stroke-linejoin": "round" })));
+      ...lines.map((line) => s("polyline", { points: line.points.map(at).join(" "), fill: "none", stroke: colour(line.colour), "stroke-width": 2, "stroke-linejoin": "round" })));
   }, { wide: true, control: choice });
   choice.addEventListener("change", redraw);
 }
