@@ -63,6 +63,8 @@ def format_action(action: SQLAction) -> str:
 def parse_model_output(text: str) -> SQLAction:
     """The action a model meant; when none is found, `QUERY` with the raw text, and a warning.
 
+    Such a guess carries `metadata={"parsed": False}`; the environment answers it with an error.
+
     Example:
         >>> parse_model_output("Let me look.\\ndescribe: singer").argument
         'singer'
@@ -71,7 +73,7 @@ def parse_model_output(text: str) -> SQLAction:
         return parse_action(text)
     except ActionParseError as error:
         logger.warning("%s", error)
-        return SQLAction(action_type="QUERY", argument=text.strip())
+        return SQLAction(action_type="QUERY", argument=text.strip(), metadata={"parsed": False})
 
 
 def parse_action(text: str) -> SQLAction:

@@ -17,7 +17,8 @@ ANSWER: value
 DESCRIBE shows a table's columns and keys, SAMPLE some of its rows, QUERY runs one read-only \
 SELECT. ANSWER ends the episode: type the value, or write ANSWER: @last to give the whole result \
 of your last query. DESCRIBE the tables you need, SAMPLE when the spelling of values \
-matters, then QUERY. After an error or a strange result, fix the query and try again before you answer."""
+matters, then QUERY. After an error or a strange result, fix the query and try again before you \
+answer."""
 
 
 def get_system_prompt() -> str:

@@ -1,0 +1,376 @@
+"""The lock-step engine: fast rollouts with the trainer's own weights and no inference server.
+
+`generate` reads every conversation from its beginning in every turn, and on a GPU a small model
+spends its time launching kernels. This engine keeps one static key-value cache over all turns of an
+episode, so that a turn costs only its new tokens; it decodes all conversations in lock-step, one
+token each per step, with the step captured as a CUDA graph on a GPU and run eagerly on a CPU.
+
+    engine = LockstepEngine(model, stop_ids=[2], sampling=Sampling(64), max_length=1024)
+    engine.begin()                       # new episodes, perhaps new weights
+    turn = engine.generate(contexts)     # token ids and their log-probabilities
+    turn = engine.generate(longer)       # contexts that go on from there reuse the cache
+
+A context belongs to the conversation whose cached tokens it begins with; conversations must keep
+their order from call to call, and one that is not asked about any more is forgotten. Contexts that
+begin alike (a system prompt, several samples of one question) are read once.
+
+No copy of the weights is made, except on request: under bf16 autocast every step would cast all
+fp32 master weights anew, so `shadow_dtype=torch.bfloat16` keeps a bf16 copy that `begin` refreshes
+in place. Sampling from it differs from training by rounding only.
+"""
+
+from __future__ import annotations
+
+import copy
+import inspect
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from transformers import DynamicCache
+
+from sql_env.training.decoding import DecodeLoop
+from sql_env.training.generation import Completion, Sampling
+from sql_env.training.slot_cache import ATTENTION, WIDTH_UNIT, SlotCache
+
+_FIRST_LENGTH = 1024
+# cuDNN's attention plans anew for every shape, which costs more than it saves here.
+_KERNELS = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
+_LARGEST_DIFFERENCE = 0.05  # of bf16 rounding; another kind of attention differs by far more
+_PREFILL_TOKENS = {"cuda": 65_536, "cpu": 2_048}
+_WORTH_SHARING = 16
+
+
+class UnsupportedModelError(ValueError):
+    """The engine cannot run this model; `generate` can."""
+
+
+class LockstepEngine:
+    """Generates turns for many conversations at once.
+
+    Args:
+        model: a transformers causal language model, with or without a PEFT adapter.
+        stop_ids: tokens that end a turn.
+        sampling: how tokens are drawn, and how many per turn.
+        max_length: the longest conversation, completion included.
+        shadow_dtype: sample from a copy of the weights in this type, refreshed by `begin`.
+        cuda_graphs: capture the decode step on a GPU.
+
+    Raises:
+        UnsupportedModelError: the model's attention or cache is of a kind the engine lacks.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        *,
+        stop_ids: Sequence[int],
+        sampling: Sampling,
+        max_length: int,
+        shadow_dtype: torch.dtype | None = None,
+        cuda_graphs: bool = True,
+    ) -> None:
+        self._source = model.get_base_model() if hasattr(model, "peft_config") else model
+        self._shadow = None if shadow_dtype is None else _shadow_of(self._source, shadow_dtype)
+        self._model = self._source if self._shadow is None else self._shadow
+        self._max_length = max_length
+        self._max_new_tokens = sampling.max_new_tokens
+        self._held: list[_Held] = []
+        self._weights_at = self._addresses()
+        device = self._model.device
+        self._loop = DecodeLoop(
+            self._forward,
+            device,
+            stop_ids,
+            sampling,
+            use_graphs=cuda_graphs and device.type == "cuda",
+        )
+        self._prefill_tokens = _PREFILL_TOKENS.get(device.type, _PREFILL_TOKENS["cpu"])
+        takes = inspect.signature(type(self._model).forward).parameters
+        self._options = {"logits_to_keep": 1} if "logits_to_keep" in takes else {}
+        self._cache = self._fitting_cache()
+
+    def begin(self) -> None:
+        """Forget all conversations, and take over new weights."""
+        self._held = []
+        if self._shadow is not None:
+            _refresh(self._shadow, self._source)
+        elif self._addresses() != self._weights_at:
+            self._weights_at = self._addresses()
+            self._loop.forget_graphs()
+
+    def __call__(self, contexts: list[list[int]]) -> list[list[int]]:
+        """Token ids only, which is what `ModelPolicy` asks of a generator."""
+        return [completion.ids for completion in self.generate(contexts)]
+
+    def generate(self, contexts: Sequence[list[int]]) -> list[Completion]:
+        """One completion per context, up to and with its stop token.
+
+        Raises:
+            ValueError: a context and its completion would not fit into `max_length`.
+        """
+        longest = max(map(len, contexts)) + self._max_new_tokens
+        if longest > self._max_length:
+            raise ValueError(
+                f"a context of {longest - self._max_new_tokens} tokens and a completion of "
+                f"{self._max_new_tokens} do not fit into max_length {self._max_length}"
+            )
+        with self._ready():
+            known = self._recognise(contexts)
+            self._make_room(len(contexts), longest)
+            slots = self._place(known)
+            self._prefill(contexts, slots, [len(held.ids) if held else 0 for held in known])
+            in_slots = sorted(range(len(contexts)), key=slots.__getitem__)
+            completions, places = self._loop.run(
+                [contexts[i][-1] for i in in_slots],
+                [len(contexts[i]) - 1 for i in in_slots],
+                self._cache,
+            )
+        outcome = dict(zip(in_slots, zip(completions, places, strict=True), strict=True))
+        self._held = []
+        for i, context in enumerate(contexts):
+            completion, slot = outcome[i]
+            # The last token was drawn but never read.
+            self._held.append(_Held([*context, *completion.ids[:-1]], slot))
+        return [outcome[i][0] for i in range(len(contexts))]
+
+    # -- which conversation lies where -------------------------------------------------------
+
+    def _recognise(self, contexts: Sequence[list[int]]) -> list[_Held | None]:
+        """The cached conversation that each context goes on from, looked for in order."""
+        found: list[_Held | None] = []
+        first = 0
+        for context in contexts:
+            match = next(
+                (n for n in range(first, len(self._held)) if self._held[n].begins(context)), None
+            )
+            found.append(None if match is None else self._held[match])
+            first = first if match is None else match + 1
+        return found
+
+    def _make_room(self, count: int, length: int) -> None:
+        slots = self._loop.slots_for(count)
+        cache = self._cache
+        if slots <= cache.slots and length <= cache.length:
+            return
+        if length > cache.length:
+            length = min(max(length, 2 * cache.length), self._max_length)
+        self._cache = cache.grown(max(slots, cache.slots), max(length, cache.length))
+        self._loop.forget_graphs()
+
+    def _place(self, known: Sequence[_Held | None]) -> list[int]:
+        """A slot among the first for every conversation; those not asked about are dropped."""
+        count = len(known)
+        stay = {held.slot for held in known if held and held.slot < count}
+        free = iter([slot for slot in range(count) if slot not in stay])
+        slots = [held.slot if held and held.slot in stay else next(free) for held in known]
+        moves = [
+            (held, slot)
+            for held, slot in zip(known, slots, strict=True)
+            if held and held.slot != slot
+        ]
+        if moves:
+            self._cache.copy(
+                [held.slot for held, _ in moves],
+                [slot for _, slot in moves],
+                max(len(held.ids) for held, _ in moves),
+            )
+        return slots
+
+    # -- reading -----------------------------------------------------------------------------
+
+    def _prefill(self, contexts: Sequence[list[int]], slots: list[int], starts: list[int]) -> None:
+        """Read all of every context that is not cached yet, but its last token."""
+        fresh = [i for i, start in enumerate(starts) if start == 0]
+        shared = _shared_length([contexts[i][:-1] for i in fresh])
+        if len(fresh) > 1 and shared >= _WORTH_SHARING:
+            first, *others = fresh
+            self._read([(slots[first], 0, contexts[first][:shared])])
+            self._cache.copy([slots[first]] * len(others), [slots[i] for i in others], shared)
+            starts = [shared if i in set(fresh) else start for i, start in enumerate(starts)]
+        first_of: dict[tuple[int, ...], int] = {}
+        twins = []
+        for i in fresh:
+            original = first_of.setdefault(tuple(contexts[i]), i)
+            if original != i:
+                twins.append((original, i))
+        copied = {i for _, i in twins}
+        self._read(
+            [
+                (slots[i], starts[i], context[starts[i] : -1])
+                for i, context in enumerate(contexts)
+                if i not in copied
+            ]
+        )
+        if twins:
+            self._cache.copy(
+                [slots[original] for original, _ in twins],
+                [slots[i] for _, i in twins],
+                max(len(contexts[i]) for _, i in twins),
+            )
+
+    def _read(self, parts: Sequence[tuple[int, int, list[int]]]) -> None:
+        """Read (slot, first position, tokens), those of similar length together."""
+        waiting = sorted((part for part in parts if part[2]), key=lambda part: -len(part[2]))
+        while waiting:
+            width = len(waiting[0][2])
+            size = max(1, self._prefill_tokens // width)
+            batch, waiting = waiting[:size], waiting[size:]
+            # Padding is written to the position behind the last, where nobody looks.
+            bin_position = self._cache.length
+            tokens = [ids + [0] * (width - len(ids)) for _, _, ids in batch]
+            positions = [
+                [*range(start, start + len(ids)), *[bin_position] * (width - len(ids))]
+                for _, start, ids in batch
+            ]
+            reach = max(start + len(ids) for _, start, ids in batch)
+            device = self._model.device
+            self._forward(
+                torch.tensor(tokens, device=device),
+                torch.tensor(positions, device=device),
+                torch.tensor([slot for slot, _, _ in batch], device=device),
+                min(-(-reach // WIDTH_UNIT) * WIDTH_UNIT, self._cache.length),
+            )
+
+    def _forward(
+        self, tokens: Tensor, positions: Tensor, rows: slice | Tensor, width: int
+    ) -> Tensor:
+        mask = self._cache.aim(rows, positions, width)
+        output = self._model(
+            input_ids=tokens,
+            position_ids=positions,
+            attention_mask=mask,
+            past_key_values=self._cache,
+            use_cache=True,
+            **self._options,
+        )
+        logits: Tensor = output.logits[:, -1]
+        return logits
+
+    # -- the model ---------------------------------------------------------------------------
+
+    @contextmanager
+    def _ready(self) -> Iterator[None]:
+        """Evaluation mode, no gradients, our attention; all of it put back afterwards."""
+        model, config = self._model, self._model.config
+        was_training, attention = model.training, config._attn_implementation
+        model.eval()
+        config._attn_implementation = ATTENTION
+        try:
+            with torch.no_grad(), sdpa_kernel(_KERNELS):
+                yield
+        finally:
+            config._attn_implementation = attention
+            model.train(was_training)
+
+    def _fitting_cache(self) -> SlotCache:
+        """A cache of the model's shape, once the engine has been seen to agree with the model."""
+        name = type(self._model).__name__
+        try:
+            cache = self._cache = _cache_for(self._model, self._max_length)
+            difference = self._difference_from_model()
+        except torch.OutOfMemoryError:
+            raise
+        except (AttributeError, IndexError, RuntimeError, TypeError, ValueError) as error:
+            raise UnsupportedModelError(f"the engine cannot run {name}: {error}") from error
+        if not difference < _LARGEST_DIFFERENCE:
+            raise UnsupportedModelError(
+                f"the engine does not agree with {name}: logits differ by {difference:.1%}"
+            )
+        return cache
+
+    def _difference_from_model(self) -> float:
+        """The largest difference of a logit, relative to the largest logit, on a short text."""
+        device = self._model.device
+        vocabulary = self._model.get_input_embeddings().num_embeddings
+        tokens = torch.arange(1, 10, device=device).remainder(vocabulary)[None]
+        was_training = self._model.training
+        self._model.eval()
+        with torch.no_grad():
+            expected = self._model(input_ids=tokens).logits[:, -1].float()
+        self._model.train(was_training)
+        with self._ready():
+            self._read([(0, 0, tokens[0, :-1].tolist())])
+            last = torch.tensor([[tokens.shape[1] - 1]], device=device)
+            logits = self._forward(tokens[:, -1:], last, slice(0, 1), WIDTH_UNIT).float()
+        return float((logits - expected).abs().max() / expected.abs().max())
+
+    def _addresses(self) -> list[int]:
+        return [parameter.data_ptr() for parameter in self._model.parameters()]
+
+
+@dataclass(frozen=True)
+class _Held:
+    """A conversation in the cache."""
+
+    ids: list[int]
+    slot: int
+
+    def begins(self, context: list[int]) -> bool:
+        size = len(self.ids)
+        return (
+            size < len(context)
+            and context[size - 1] == self.ids[-1]
+            and (context[:size] == self.ids)
+        )
+
+
+def _cache_for(model: Any, max_length: int) -> SlotCache:
+    """An empty cache for two slots, shaped like the one the model fills by itself."""
+    probe = DynamicCache(config=model.config)
+    was_training = model.training
+    model.eval()
+    with torch.no_grad():
+        model(
+            input_ids=torch.zeros((1, 1), dtype=torch.long, device=model.device),
+            past_key_values=probe,
+            use_cache=True,
+        )
+    model.train(was_training)
+    for layer in probe.layers:
+        if getattr(layer, "is_sliding", False) and layer.sliding_window < max_length:
+            raise ValueError(f"it attends to a sliding window of {layer.sliding_window} tokens")
+    shapes = {
+        tuple(states.shape) for layer in probe.layers for states in (layer.keys, layer.values)
+    }
+    if len(shapes) != 1:
+        raise ValueError(f"its layers cache different shapes: {sorted(shapes)}")
+    _, heads, _, head_size = shapes.pop()
+    return SlotCache(
+        layers=len(probe.layers),
+        heads=heads,
+        head_size=head_size,
+        slots=2,
+        length=min(max_length, _FIRST_LENGTH),
+        dtype=probe.layers[0].keys.dtype,
+        device=probe.layers[0].keys.device,
+    )
+
+
+def _shadow_of(model: Any, dtype: torch.dtype) -> Any:
+    """A copy of `model` with its weights in another type; buffers keep their precision."""
+    shadow = copy.deepcopy(model)
+    # Accelerate wraps `forward` on the instance, and the wrapper would call the original model.
+    shadow.__dict__.pop("forward", None)
+    shadow.requires_grad_(False)
+    for parameter in shadow.parameters():
+        parameter.data = parameter.data.to(dtype)
+    return shadow.eval()
+
+
+def _refresh(shadow: Any, source: Any) -> None:
+    with torch.no_grad():
+        torch._foreach_copy_(list(shadow.parameters()), list(source.parameters()))
+
+
+def _shared_length(sequences: Sequence[list[int]]) -> int:
+    """How many tokens all sequences begin with."""
+    if not sequences:
+        return 0
+    first, last = min(sequences), max(sequences)  # what these two share, all in between share
+    pairs = enumerate(zip(first, last, strict=False))
+    return next((i for i, (a, b) in pairs if a != b), min(len(first), len(last)))

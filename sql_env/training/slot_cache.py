@@ -1,0 +1,164 @@
+"""A static key-value cache with one slot per conversation, each filled to its own length.
+
+Transformers' `StaticCache` writes every row of a batch at the same position. Conversations that
+live through several turns have different lengths, so this cache is told a position for every token.
+Row i holds its tokens at positions 0, 1, 2, …: there is no padding inside, and a causal mask by
+position hides whatever lies behind a row's end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+from transformers import AttentionInterface, Cache
+
+ATTENTION = "sql_env_lockstep"
+WIDTH_UNIT = 64  # the cache is read in multiples of this: attention kernels want aligned masks
+_SLOTS_AT_ONCE = 64  # bounds the copy that a move holds for a moment
+
+
+def grouped_attention(
+    module: torch.nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor,
+    scaling: float | None = None,
+    **options: Any,
+) -> tuple[Tensor, None]:
+    """Attention over a cache whose heads are shared by groups of query heads.
+
+    The queries of a group become rows of one query, so that keys and values are read once and
+    never copied: with a mask, transformers' own path repeats the whole cache in every step.
+    """
+    for kind in ("softcap", "s_aux", "position_bias"):
+        if options.get(kind) is not None:
+            raise ValueError(f"its attention uses {kind}")
+    batch, heads, length, size = query.shape
+    key_heads = key.shape[1]
+    group = heads // key_heads
+    if length > 1 and group > 1:
+        attention_mask = attention_mask.repeat(1, 1, group, 1)
+    output = functional.scaled_dot_product_attention(
+        query.reshape(batch, key_heads, group * length, size),
+        key,
+        value,
+        attn_mask=attention_mask.to(query.dtype),
+        scale=scaling,
+    )
+    return output.reshape(batch, heads, length, -1).transpose(1, 2).contiguous(), None
+
+
+AttentionInterface.register(ATTENTION, grouped_attention)
+
+
+class SlotCache(Cache):  # type: ignore[misc]
+    """Keys and values of every layer and slot in one tensor.
+
+    Args:
+        layers, heads, head_size: the model's shape.
+        slots: how many conversations fit.
+        length: how many tokens of each fit, rounded up; the position behind them is a bin for
+            padding.
+    """
+
+    def __init__(
+        self,
+        *,
+        layers: int,
+        heads: int,
+        head_size: int,
+        slots: int,
+        length: int,
+        dtype: torch.dtype,
+        device: torch.device,
+    ) -> None:
+        super().__init__(layers=[])
+        self.length = -(-length // WIDTH_UNIT) * WIDTH_UNIT
+        # Zeros, because masked positions are multiplied by 0 and 0 times NaN is NaN.
+        self.store = torch.zeros(
+            (layers, 2, slots, heads, self.length + 8, head_size), dtype=dtype, device=device
+        )
+        self._heads = torch.arange(heads, device=device)
+
+    @property
+    def slots(self) -> int:
+        return int(self.store.shape[2])
+
+    def aim(self, rows: slice | Tensor, positions: Tensor, width: int) -> Tensor:
+        """Say where the next forward writes and reads; returns its attention mask.
+
+        Args:
+            rows: the slots of the batch: a slice (read in place) or indices (gathered).
+            positions: for each row and token, its position in the slot.
+            width: how many positions are read.
+        """
+        store = self.store
+        span = store.shape[4]
+        numbers = (
+            torch.arange(rows.start, rows.stop, device=store.device)
+            if isinstance(rows, slice)
+            else rows
+        )
+        heads = numbers[:, None, None] * store.shape[3] + self._heads[None, :, None]
+        self._targets = (heads * span + positions[:, None, :]).reshape(-1)
+        self._rows, self._width = rows, width
+        reachable = torch.arange(width, device=store.device) <= positions[:, None, :, None]
+        mask = torch.zeros(reachable.shape, dtype=store.dtype, device=store.device)
+        return mask.masked_fill_(~reachable, float("-inf"))
+
+    def update(
+        self, key_states: Tensor, value_states: Tensor, layer_idx: int, *_: Any, **__: Any
+    ) -> tuple[Tensor, Tensor]:
+        """Write a layer's new keys and values, and return all that the batch may read."""
+        read = []
+        for which, states in enumerate((key_states, value_states)):
+            layer = self.store[layer_idx, which]
+            size = layer.shape[-1]
+            layer.view(-1, size).index_copy_(
+                0, self._targets, states.reshape(-1, size).to(layer.dtype)
+            )
+            read.append(layer[:, :, : self._width][self._rows])
+        return read[0], read[1]
+
+    def get_seq_length(self, layer_idx: int = 0) -> int:
+        """Rows have lengths of their own; positions are always passed explicitly."""
+        return 0
+
+    def copy(self, sources: Sequence[int], targets: Sequence[int], width: int) -> None:
+        """Copy the first `width` positions of some slots over others."""
+        for begin in range(0, len(sources), _SLOTS_AT_ONCE):
+            end = begin + _SLOTS_AT_ONCE
+            self._move(sources[begin:end], targets[begin:end], width)
+
+    def swap(self, some: Sequence[int], others: Sequence[int], width: int) -> None:
+        """Exchange slots, up to `width` positions."""
+        for begin in range(0, len(some), _SLOTS_AT_ONCE // 2):
+            end = begin + _SLOTS_AT_ONCE // 2
+            pair = [*some[begin:end], *others[begin:end]], [*others[begin:end], *some[begin:end]]
+            self._move(*pair, width)
+
+    def grown(self, slots: int, length: int) -> SlotCache:
+        """A larger cache with the same contents."""
+        layers, _, old_slots, heads, _, size = self.store.shape
+        larger = SlotCache(
+            layers=layers,
+            heads=heads,
+            head_size=size,
+            slots=slots,
+            length=length,
+            dtype=self.store.dtype,
+            device=self.store.device,
+        )
+        larger.store[:, :, :old_slots, :, : self.length] = self.store[:, :, :, :, : self.length]
+        return larger
+
+    def _move(self, sources: Sequence[int], targets: Sequence[int], width: int) -> None:
+        device = self.store.device
+        part = self.store[:, :, :, :, :width]
+        moved = part[:, :, torch.tensor(sources, device=device)]
+        part[:, :, torch.tensor(targets, device=device)] = moved

@@ -1,0 +1,196 @@
+"""A dataset, tokenizers and models so small that real training steps take seconds."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sql_env.questions import Dataset, load_questions
+from sql_env.training.config import GRPOConfig
+from sql_env.training.prompts import get_system_prompt
+
+CHATML = (
+    "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' + message['content'] "
+    "+ '<|im_end|>\n' }}{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
+)
+
+_TABLES = {
+    "school": """
+        CREATE TABLE student (id INTEGER PRIMARY KEY, name TEXT, age INTEGER, house TEXT);
+        INSERT INTO student VALUES (1, 'Ada', 14, 'red'), (2, 'Bo', 15, 'blue'),
+            (3, 'Cy', 14, 'red'), (4, 'Di', 16, 'green');
+        CREATE TABLE course (id INTEGER PRIMARY KEY, title TEXT, hours INTEGER);
+        INSERT INTO course VALUES (1, 'Maths', 5), (2, 'Art', 2);
+    """,
+    "shop": """
+        CREATE TABLE item (id INTEGER PRIMARY KEY, label TEXT, price REAL);
+        INSERT INTO item VALUES (1, 'pen', 1.5), (2, 'ink', 4.0), (3, 'pad', 2.5);
+    """,
+}
+_QUESTIONS = [
+    ("school", "How many students are there?", "SELECT count(*) FROM student", 4, "easy"),
+    ("school", "How old is the oldest student?", "SELECT max(age) FROM student", 16, "easy"),
+    (
+        "school",
+        "How many students are in the red house?",
+        "SELECT count(*) FROM student WHERE house = 'red'",
+        2,
+        "medium",
+    ),
+    ("school", "How many hours has Maths?", "SELECT hours FROM course WHERE id = 1", 5, "medium"),
+    ("shop", "How many items are there?", "SELECT count(*) FROM item", 3, "easy"),
+    ("shop", "What is the highest price?", "SELECT max(price) FROM item", 4.0, "easy"),
+]
+
+
+@pytest.fixture(scope="session")
+def tiny_dataset(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
+    """Two databases; six questions, each in the train and in the eval split."""
+    dataset = Dataset.at(tmp_path_factory.mktemp("tiny_dataset"))
+    for name, script in _TABLES.items():
+        path = dataset.db_dir / name / f"{name}.sqlite"
+        path.parent.mkdir(parents=True)
+        with sqlite3.connect(path) as connection:
+            connection.executescript(script)
+        connection.close()
+    dataset.questions_path.mkdir()
+    for split in ("train", "eval"):
+        records = [
+            {
+                "question_id": f"{split}_{number}",
+                "question_text": text,
+                "database_name": database,
+                "gold_sql": sql,
+                "gold_answer": answer,
+                "answer_type": "float" if isinstance(answer, float) else "integer",
+                "difficulty": difficulty,
+                "tables_involved": [sql.split("FROM ")[1].split()[0]],
+                "split": split,
+            }
+            for number, (database, text, sql, answer, difficulty) in enumerate(_QUESTIONS)
+        ]
+        path = dataset.questions_path / f"questions_{split}.json"
+        path.write_text(json.dumps(records), encoding="utf-8")
+    return dataset
+
+
+@pytest.fixture
+def tiny_config(tiny_dataset: Dataset, tmp_path: Path) -> Callable[..., GRPOConfig]:
+    """Makes configurations for the tiny dataset: short turns, short episodes, one device."""
+
+    def make(**values: Any) -> GRPOConfig:
+        defaults: dict[str, Any] = {
+            "questions_path": str(tiny_dataset.questions_path),
+            "db_dir": str(tiny_dataset.db_dir),
+            "output_dir": str(tmp_path / "run"),
+            "max_new_tokens": 12,
+            "max_context_tokens": 1024,
+            "step_budget": 3,
+            "num_generations": 2,
+            "per_device_train_batch_size": 4,
+            "gradient_accumulation_steps": 1,
+            "logging_steps": 1,
+            "learning_rate": 1e-3,
+            "device": "cpu",
+            "precision": "fp32",
+        }
+        return GRPOConfig(**{**defaults, **values})
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def chat_tokenizer(tiny_dataset: Dataset) -> Any:
+    """A byte-level BPE tokenizer with a ChatML template."""
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+    from transformers import PreTrainedTokenizerFast
+
+    inner = Tokenizer(models.BPE())
+    inner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    inner.decoder = decoders.ByteLevel()
+    special = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
+    texts = [record.question_text for record in load_questions(tiny_dataset.questions_path)]
+    inner.train_from_iterator(
+        [get_system_prompt(), *texts, *_TABLES.values()],
+        trainers.BpeTrainer(
+            vocab_size=600,
+            special_tokens=special,
+            initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+            show_progress=False,
+        ),
+    )
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=inner,
+        eos_token="<|im_end|>",
+        pad_token="<|endoftext|>",
+        additional_special_tokens=["<|im_start|>"],
+        padding_side="left",
+    )
+    tokenizer.chat_template = CHATML
+    return tokenizer
+
+
+@pytest.fixture(scope="session")
+def qwen_tokenizer(chat_tokenizer: Any) -> Any:
+    """The same tokens under Qwen3's chat template, which knows tools and thinking."""
+    import copy
+
+    tokenizer = copy.deepcopy(chat_tokenizer)
+    template = files("trl") / "chat_templates" / "qwen3.jinja"
+    tokenizer.chat_template = template.read_text(encoding="utf-8")
+    return tokenizer
+
+
+@pytest.fixture(scope="session")
+def make_llama(chat_tokenizer: Any) -> Callable[..., Any]:
+    """Makes tiny Llama models with random weights."""
+
+    def make(seed: int = 0, **values: Any) -> Any:
+        from transformers import LlamaConfig, LlamaForCausalLM
+
+        return _random_model(LlamaForCausalLM, LlamaConfig, chat_tokenizer, seed, values)
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def make_qwen3(qwen_tokenizer: Any) -> Callable[..., Any]:
+    """Makes tiny Qwen3 models with random weights."""
+
+    def make(seed: int = 0, **values: Any) -> Any:
+        from transformers import Qwen3Config, Qwen3ForCausalLM
+
+        values = {"head_dim": 16, **values}
+        return _random_model(Qwen3ForCausalLM, Qwen3Config, qwen_tokenizer, seed, values)
+
+    return make
+
+
+def _random_model(
+    model_class: Any, config_class: Any, tokenizer: Any, seed: int, values: dict[str, Any]
+) -> Any:
+    import torch
+
+    torch.manual_seed(seed)
+    defaults = {
+        "vocab_size": len(tokenizer),
+        "hidden_size": 64,
+        "intermediate_size": 128,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "max_position_embeddings": 4096,
+        # Wide enough that random weights have opinions, and greedy decoding is not all ties.
+        "initializer_range": 0.3,
+        "bos_token_id": None,
+        "eos_token_id": tokenizer.eos_token_id,
+        "pad_token_id": tokenizer.pad_token_id,
+    }
+    return model_class(config_class(**{**defaults, **values}))

@@ -1,0 +1,225 @@
+"""The engine writes what `generate` writes, whatever the turns, lengths and modes."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch.nn import functional
+
+from sql_env.training.decoding import draw_tokens
+from sql_env.training.engine import LockstepEngine, UnsupportedModelError
+from sql_env.training.generation import GenerateBackend, Sampling
+
+STOP = [2, *range(7, 40)]  # many, so that random models finish turns at different lengths
+
+
+def contexts_of(lengths: list[int], seed: int = 0, shared: int = 0) -> list[list[int]]:
+    draw = random.Random(seed)
+    start = [draw.randrange(40, 500) for _ in range(shared)]
+    return [start + [draw.randrange(40, 500) for _ in range(length)] for length in lengths]
+
+
+def backends(model: Any, sampling: Sampling, **options: Any) -> tuple[LockstepEngine, Any]:
+    engine = LockstepEngine(model, stop_ids=STOP, sampling=sampling, max_length=512, **options)
+    return engine, GenerateBackend(model, stop_ids=STOP, pad_id=0, sampling=sampling)
+
+
+@pytest.fixture(params=["llama", "qwen3"])
+def make_model(
+    request: pytest.FixtureRequest,
+    make_llama: Callable[..., Any],
+    make_qwen3: Callable[..., Any],
+) -> Callable[..., Any]:
+    return make_llama if request.param == "llama" else make_qwen3
+
+
+def test_greedy_tokens_equal_generate_over_several_turns(make_model: Callable[..., Any]) -> None:
+    engine, reference = backends(make_model(), Sampling(20, temperature=0))
+    talks = contexts_of([3, 40, 17, 1, 90, 40], shared=20)
+    draw = random.Random(1)
+    lengths = set()
+    for _ in range(4):
+        mine, theirs = engine.generate(talks), reference.generate(talks)
+        assert [turn.ids for turn in mine] == [turn.ids for turn in theirs]
+        lengths |= {len(turn.ids) for turn in mine}
+        grown = [
+            talk + turn.ids + contexts_of([draw.randrange(1, 30)], seed=draw.randrange(99))[0]
+            for talk, turn in zip(talks, mine, strict=True)
+        ]
+        # Some episodes end, others go on.
+        talks = [talk for talk in grown if draw.random() < 0.8]
+    assert len(lengths) > 1, "no turn ended early: the test says nothing about shrinking"
+
+
+def test_sampled_logprobs_equal_a_full_forward(make_model: Callable[..., Any]) -> None:
+    model = make_model()
+    engine, _ = backends(model, Sampling(16, temperature=0.7))
+    torch.manual_seed(3)
+    talks = contexts_of([5, 30, 30])
+    for _ in range(2):
+        for talk, turn in zip(talks, engine.generate(talks), strict=True):
+            logits = model(torch.tensor([talk + turn.ids])).logits[0].detach()
+            logprobs = functional.log_softmax(logits / 0.7, dim=-1)[len(talk) - 1 : -1]
+            expected = logprobs.gather(1, torch.tensor(turn.ids)[:, None]).squeeze(1)
+            torch.testing.assert_close(torch.tensor(turn.logprobs), expected, atol=1e-4, rtol=1e-4)
+            talk += [*turn.ids, 77, 78]
+
+
+def test_contexts_that_begin_anew_are_read_anew(make_llama: Callable[..., Any]) -> None:
+    engine, reference = backends(make_llama(), Sampling(8, temperature=0))
+    first = contexts_of([60, 70, 80])
+    turns = engine.generate(first)
+    # The second conversation was cut to another beginning; the third goes on.
+    cut = first[1][:10] + first[1][40:] + turns[1].ids + [99]
+    longer = [cut, first[2] + turns[2].ids + [88, 89]]
+    assert engine(longer) == [turn.ids for turn in reference.generate(longer)]
+
+
+def test_equal_contexts_sample_independently(make_llama: Callable[..., Any]) -> None:
+    engine, _ = backends(make_llama(initializer_range=0.05), Sampling(8))
+    context = contexts_of([50])[0]
+    assert len({tuple(turn.ids) for turn in engine.generate([context] * 8)}) > 1
+
+
+def test_begin_takes_over_new_weights(make_llama: Callable[..., Any]) -> None:
+    model, other = make_llama(seed=0), make_llama(seed=1)
+    engine, _ = backends(model, Sampling(8, temperature=0))
+    _, reference = backends(other, Sampling(8, temperature=0))
+    talks = contexts_of([30, 20])
+    before = engine(talks)
+    model.load_state_dict(other.state_dict())
+    engine.begin()
+    assert engine(talks) == [turn.ids for turn in reference.generate(talks)] != before
+
+
+def test_a_shadow_follows_the_weights_and_leaves_the_model_alone(
+    make_llama: Callable[..., Any],
+) -> None:
+    model = make_llama()
+    engine, _ = backends(model, Sampling(8, temperature=0), shadow_dtype=torch.bfloat16)
+    halved = make_llama().to(torch.bfloat16)
+    _, reference = backends(halved, Sampling(8, temperature=0))
+    talks = contexts_of([30, 20])
+    assert engine(talks) == [turn.ids for turn in reference.generate(talks)]
+    assert next(model.parameters()).dtype == torch.float32
+    other = make_llama(seed=1)
+    model.load_state_dict(other.state_dict())
+    engine.begin()
+    _, reference = backends(other.to(torch.bfloat16), Sampling(8, temperature=0))
+    assert engine(talks) == [turn.ids for turn in reference.generate(talks)]
+
+
+def test_a_model_in_training_is_left_in_training(make_llama: Callable[..., Any]) -> None:
+    model = make_llama(attention_dropout=0.5)
+    _, reference = backends(model.eval(), Sampling(8, temperature=0))
+    talks = contexts_of([30, 20])
+    expected = [turn.ids for turn in reference.generate(talks)]
+    model.gradient_checkpointing_enable()
+    model.train()
+    attention = model.config._attn_implementation
+    engine, _ = backends(model, Sampling(8, temperature=0))
+    assert engine(talks) == expected
+    assert model.training and model.config._attn_implementation == attention
+    loss = model(torch.tensor([talks[0]]), labels=torch.tensor([talks[0]])).loss
+    loss.backward()
+    assert all(parameter.grad is not None for parameter in model.parameters())
+
+
+def test_an_adapter_plays_along(make_llama: Callable[..., Any]) -> None:
+    from peft import LoraConfig, get_peft_model
+
+    settings = LoraConfig(r=4, target_modules="all-linear", init_lora_weights=False)
+    plain = make_llama()
+    talks = contexts_of([30, 20])
+    without = backends(plain, Sampling(8, temperature=0))[0](talks)
+    model = get_peft_model(plain, settings)
+    engine, reference = backends(model, Sampling(8, temperature=0))
+    assert engine(talks) == [turn.ids for turn in reference.generate(talks)] != without
+
+
+def test_a_cache_grows_with_the_conversations(make_llama: Callable[..., Any]) -> None:
+    model = make_llama()
+    sampling = Sampling(8, temperature=0)
+    engine = LockstepEngine(model, stop_ids=STOP, sampling=sampling, max_length=3000)
+    reference = GenerateBackend(model, stop_ids=STOP, pad_id=0, sampling=sampling)
+    talks = contexts_of([400, 20])
+    talks = [talk + ids for talk, ids in zip(talks, engine(talks), strict=True)]
+    talks[0] += contexts_of([1500], seed=5)[0]
+    talks[1] += [50]
+    assert engine(talks) == [turn.ids for turn in reference.generate(talks)]
+
+
+def test_a_context_longer_than_the_window_is_refused(make_llama: Callable[..., Any]) -> None:
+    engine, _ = backends(make_llama(), Sampling(8))
+    with pytest.raises(ValueError, match="max_length 512"):
+        engine.generate(contexts_of([505]))
+
+
+def test_a_sliding_window_is_refused() -> None:
+    from transformers import MistralConfig, MistralForCausalLM
+
+    config = MistralConfig(
+        vocab_size=100,
+        hidden_size=32,
+        intermediate_size=32,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        num_key_value_heads=1,
+        sliding_window=64,
+    )
+    with pytest.raises(UnsupportedModelError, match="sliding window of 64"):
+        backends(MistralForCausalLM(config), Sampling(8))
+
+
+def test_capped_attention_is_refused() -> None:
+    from transformers import Gemma2Config, Gemma2ForCausalLM
+
+    config = Gemma2Config(
+        vocab_size=100,
+        hidden_size=32,
+        intermediate_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        num_key_value_heads=1,
+        head_dim=16,
+    )
+    with pytest.raises(UnsupportedModelError, match="softcap"):
+        backends(Gemma2ForCausalLM(config), Sampling(8))
+
+
+def test_a_model_with_attention_of_its_own_is_refused() -> None:
+    from transformers import BloomConfig, BloomForCausalLM
+
+    config = BloomConfig(vocab_size=100, hidden_size=32, n_layer=1, n_head=2)
+    with pytest.raises(UnsupportedModelError, match="Bloom"):
+        backends(BloomForCausalLM(config), Sampling(8))
+
+
+def test_drawn_tokens_follow_the_distribution() -> None:
+    torch.manual_seed(0)
+    probabilities = torch.tensor([0.5, 0.3, 0.15, 0.05])
+    logits = probabilities.log().expand(40_000, 4)
+    drawn, logprobs = draw_tokens(logits, Sampling(1))
+    counts = torch.bincount(drawn, minlength=4) / len(drawn)
+    torch.testing.assert_close(counts, probabilities, atol=0.01, rtol=0)
+    torch.testing.assert_close(logprobs, probabilities.log()[drawn])
+
+
+def test_top_p_leaves_only_the_likeliest() -> None:
+    torch.manual_seed(0)
+    probabilities = torch.tensor([0.5, 0.3, 0.15, 0.05])
+    logits = probabilities.log().expand(20_000, 4)
+    drawn, _ = draw_tokens(logits, Sampling(1, top_p=0.7))
+    counts = torch.bincount(drawn, minlength=4) / len(drawn)
+    torch.testing.assert_close(counts, torch.tensor([0.625, 0.375, 0, 0]), atol=0.012, rtol=0)
+
+
+def test_temperature_flattens() -> None:
+    logits = torch.tensor([[2.0, 0.0]])
+    _, logprobs = draw_tokens(logits.expand(100, 2), Sampling(1, temperature=2.0))
+    expected = functional.log_softmax(torch.tensor([1.0, 0.0]), dim=0)
+    assert set(logprobs.tolist()) <= set(expected.tolist())
