@@ -82,7 +82,8 @@ def spider(
 ) -> None:
     """Prepare Spider: 676 questions on ten databases, 473 to train on and 203 to evaluate with."""
     from sql_env.sources.download import SPIDER
-    from sql_env.sources.prepare import prepare_spider
+    from sql_env.sources.prepare import prepare_all, prepare_spider
+    from sql_env.sources.raw import SourceError
     from sql_env.sources.spider import CORE_DATABASES, read_spider
 
     with data_checks.user_errors():
@@ -94,15 +95,18 @@ def spider(
         ) as folder:
             found = read_spider(folder)
             if chosen == ["all"]:
-                needed = sorted({question.database for question in found.questions})
-            prepared = prepare_spider(
-                found,
-                databases=needed,
-                split_by=split_by.by,
-                wide=wide,
-                hold_out=hold_out,
-                seed=seed,
-            )
+                if wide:
+                    raise SourceError("--wide adds other databases; --db-ids all leaves none")
+                prepared = prepare_all(found, split_by=split_by.by, seed=seed)
+            else:
+                prepared = prepare_spider(
+                    found,
+                    databases=needed,
+                    split_by=split_by.by,
+                    wide=wide,
+                    hold_out=hold_out,
+                    seed=seed,
+                )
             settings = {"wide": wide, "hold_out": hold_out, "split_by": split_by, "seed": seed}
             _write(out, found, prepared, settings)
 
@@ -159,6 +163,20 @@ def import_own(
         )
 
 
+@app.command("add")
+def add(
+    source: Annotated[Path, typer.Argument(help="The dataset to add.")],
+    to: Annotated[Path, typer.Option(help="The dataset to add it to.")] = Path("data/spider"),
+    split: Annotated[str, typer.Option(help="The split its questions become.")] = "worlds",
+) -> None:
+    """Put one dataset's questions beside another's, as a split of their own."""
+    from sql_env.sources.merge import add_dataset
+
+    with data_checks.user_errors():
+        added = add_dataset(source, to, split)
+    console.print(f"[bold]{escape(str(to))}[/]: {len(added):,} questions added as {escape(split)}")
+
+
 def _names(given: list[str] | None) -> list[str]:
     return [name for item in given or () for name in item.split(",") if name]
 
@@ -201,7 +219,7 @@ def _progress_bar(title: str) -> Iterator[Any]:
         TransferSpeedColumn(),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=Console(stderr=True)) as progress:
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task(escape(title), total=None)
         yield lambda done, total: progress.update(task, completed=done, total=total)
 
