@@ -19,22 +19,26 @@ from sql_env.core.gold import Gold
 
 Reading = list[tuple[TypedCell, ...]]
 
-MAX_CHARACTERS = 1_000_000
+MAX_CHARACTERS = 100_000
 _HOW = 'write a value, one row per line with " | " between values, a JSON list, or [] for no rows'
 _EMPTY = re.compile(
-    r"(?:\[\s*(?:\[\s*\])?\s*\]|\(\s*\)|\{\s*\}|\(?(?:no|0) (?:rows|results)\)?|"
-    r"\(?empty(?: (?:result|set|list))?\)?)\.?",
+    r"\[\s*(?:\[\s*\]\s*)?\]|\(\s*\)|\{\s*\}|no (?:rows|results)|\((?:no|0) rows\)|0 rows|"
+    r"empty|\(empty\)",
     re.IGNORECASE,
 )
 _QUERY = re.compile(r"(?:select\b.*\bfrom|with\s+\w+\s+as\s*\(\s*select)\b", re.I | re.S)
 _FENCE = re.compile(r"```\w*")
-_BORDER = re.compile(r"[\s|+:=-]*-{2,}[\s|+:=-]*")
+_BRACKET = re.compile(r'\\.|["\[\]{}]', re.DOTALL)
+_BORDER_CHARACTERS = frozenset(" \t|+:=-")
 _ROW_COUNT = re.compile(r"\(\d[\d,]* rows?\b[^()]*\)")
 _BULLET = re.compile(r"[-*•]\s+")
-_NUMBERING = re.compile(r"(\d+)[.)]\s+")
-_ROW_GAP = re.compile(r"(?<=[)\]])\s*[,;]?\s*(?=[(\[])")
-_QUOTED = r"""\s*("(?:[^"\\]|\\.|"")*"|'(?:[^'\\]|\\.|'')*')"""
-_SEPARATORS = ("|", "\t", ";", ", ", ",")
+_NUMBERING = re.compile(r"(\d{1,6})[.)]\s+")
+_ROW_GAP = re.compile(r"(?<=[)\]])\s*(?:[,;]\s*)?(?=[(\[])")
+_AND = re.compile(r",?\s+and\s+")
+_QUOTED = re.compile(r"""\s*("(?>(?:[^"\\]|\\.|"")*)"|'(?>(?:[^'\\]|\\.|'')*)')\s*""", re.DOTALL)
+# Malformed quotes are tried this often in one line; then a quote is a character like any other.
+_QUOTE_ATTEMPTS = 16
+_SEPARATORS = ("|", "\t", ";", ", ", ",", ": ", " - ")
 _CLOSING = {"[": "]", "(": ")", "{": "}"}
 
 
@@ -43,23 +47,28 @@ class AnswerError(ValueError):
 
 
 def read_answer(text: str, gold: Gold) -> Iterator[Reading]:
-    """The readings of `text` that have gold's shape, or the plainest one where none has.
+    """The readings of `text` that have gold's shape, or the nearest one where none has.
 
     Raises:
         AnswerError: whatever gold is, the text is not an answer.
     """
     text = _usable(text)
-    shape = (len(gold.rows), gold.width)
-    misfit: Reading | None = None
-    fitted = False
+    offered: list[Reading] = []
+    misfits: list[Reading] = []
     for reading in _readings(text, gold):
-        if len(reading) == shape[0] and all(len(row) == shape[1] for row in reading):
-            fitted = True
+        right_width = all(len(row) == gold.width for row in reading)
+        if len(reading) != len(gold.rows) or not right_width:
+            misfits.append(reading)
+        elif reading not in offered:
+            offered.append(reading)
             yield reading
-        elif misfit is None:
-            misfit = reading
-    if not fitted and misfit is not None:
-        yield misfit
+    if not offered:
+        yield min(misfits, key=lambda rows: _distance(rows, gold))
+
+
+def _distance(rows: Reading, gold: Gold) -> tuple[bool, bool]:
+    """How badly a reading misses gold's shape: the wrong width is worse than missing rows."""
+    return any(len(row) != gold.width for row in rows), len(rows) != len(gold.rows)
 
 
 def _usable(text: str) -> str:
@@ -80,8 +89,15 @@ def _usable(text: str) -> str:
 
 
 def _balanced(text: str) -> bool:
-    bare = re.sub(r'"(?:[^"\\]|\\.)*"|\'(?:[^\'\\]|\\.)*\'', "", text)
-    return bare.count("[") == bare.count("]") and bare.count("{") == bare.count("}")
+    """Whether square brackets and braces outside strings close."""
+    counts = {"[": 0, "]": 0, "{": 0, "}": 0}
+    inside = False
+    for mark in _BRACKET.findall(text):
+        if mark == '"':
+            inside = not inside
+        elif not inside and mark in counts:
+            counts[mark] += 1
+    return counts["["] == counts["]"] and counts["{"] == counts["}"]
 
 
 def _readings(text: str, gold: Gold) -> Iterator[Reading]:
@@ -101,7 +117,8 @@ def _structured_readings(text: str, gold: Gold) -> Iterator[Reading]:
     if value is not _NOTHING:
         yield from _value_readings(value, gold)
         return
-    lines = [_parse_literal(line.rstrip(",;")) for line in text.splitlines() if line.strip()]
+    lines = [_parse_literal(line.strip().rstrip(",;")) for line in text.splitlines()]
+    lines = [line for line in lines if line != ""]
     if len(lines) > 1 and all(isinstance(line, list | tuple | dict) for line in lines):
         yield from _value_readings(lines, gold)
     elif text[0] in "[(" and text[-1] == _CLOSING[text[0]]:
@@ -113,38 +130,47 @@ _NOTHING = object()
 
 def _parse_literal(text: str) -> Any:
     """A JSON or Python literal; numbers stay as they were typed. `_NOTHING` where it is neither."""
+    if not text:
+        return ""
     try:
         return json.loads(text, parse_float=Bare, parse_int=Bare, parse_constant=Bare)
     except (ValueError, RecursionError):
         pass
+    if text[0] not in "[({'\"" or "\\" in text:  # Python warns of escapes it does not know
+        return _NOTHING
     try:
-        return ast.literal_eval(text) if text[0] in "[({'\"" else _NOTHING
+        return ast.literal_eval(text)
     except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
         return _NOTHING
 
 
 def _value_readings(value: Any, gold: Gold) -> Iterator[Reading]:
     if isinstance(value, dict):
-        values = list(value.values())
-        if len(values) == 1 and isinstance(values[0], list | tuple | dict):
-            yield from _value_readings(values[0], gold)
-        else:
-            yield from _table_readings([values])
-            yield from _table_readings(list(value.items()))
-    elif isinstance(value, list | tuple):
-        if value and all(isinstance(row, dict) for row in value):
-            keys = list(value[0])
-            if all(row.keys() == value[0].keys() for row in value):
-                yield from _table_readings([[row[key] for key in keys] for row in value])
-        elif value and all(isinstance(row, list | tuple) for row in value):
-            yield from _table_readings(value)
-            first = [str(cell) for cell in value[0]]
-            if len(value) == len(gold.rows) + 1 and _names_columns(first, gold):
-                yield from _table_readings(value[1:])
-        else:
-            yield from _flat_readings(value, gold)
-    else:
+        yield from _mapping_readings(value, gold)
+    elif not isinstance(value, list | tuple):
         yield from _table_readings([[value]])
+    elif value and all(isinstance(row, dict) for row in value):
+        if all(row.keys() == value[0].keys() for row in value):
+            yield from _table_readings([[row[key] for key in value[0]] for row in value])
+    elif value and all(isinstance(row, list | tuple) for row in value):
+        yield from _table_readings(value)
+        if len(value) == len(gold.rows) + 1 and _names_columns(list(map(str, value[0])), gold):
+            yield from _table_readings(value[1:])
+    else:
+        yield from _flat_readings(value, gold)
+
+
+def _mapping_readings(value: dict[Any, Any], gold: Gold) -> Iterator[Reading]:
+    """{"answer": …}, a row by column, columns of lists, or pairs."""
+    values = list(value.values())
+    nested = [isinstance(item, list | tuple | dict) for item in values]
+    if nested == [True]:
+        yield from _value_readings(values[0], gold)
+    elif all(nested) and len({len(item) for item in values}) == 1:
+        yield from _table_readings(list(zip(*values, strict=True)))
+    else:
+        yield from _table_readings([values])
+        yield from _table_readings(list(value.items()))
 
 
 def _flat_readings(cells: Sequence[Any], gold: Gold) -> Iterator[Reading]:
@@ -163,7 +189,10 @@ _SCALARS = (str, int, float, bytes, Bare)
 
 def _literal_cell(cell: Any) -> TypedCell:
     # Numbers of a Python literal go through their text, which keeps the decimals that were typed.
-    return Bare(repr(cell)) if isinstance(cell, bool | int | float) else cell
+    if isinstance(cell, int | float):
+        return Bare(repr(cell))
+    value: TypedCell = cell
+    return value
 
 
 def _bracket_readings(text: str, gold: Gold) -> Iterator[Reading]:
@@ -195,39 +224,47 @@ def _line_readings(text: str, gold: Gold) -> Iterator[Reading]:
 
 def _body_readings(lines: Sequence[str], separator: str, gold: Gold) -> Iterator[Reading]:
     rows = [tuple(_split(line, separator)) for line in lines]
-    if gold.width == 1:
-        yield [(_cell(line),) for line in lines]
-    else:
-        yield rows
-    if len(lines) == 1 and separator in lines[0]:
-        if gold.width == 1:
+    yield [(_cell(line),) for line in lines] if gold.width == 1 else rows
+    if len(lines) == 1:
+        line = lines[0]
+        if gold.width == 1 and separator in line:
             yield [(cell,) for cell in rows[0]]
-        for row_separator in (";", "\n"):
-            parts = [p for p in _ROW_GAP.sub(row_separator, lines[0]).split(row_separator) if p]
-            if len(parts) > 1 and separator != row_separator:
-                parts = [part.strip().strip("()") for part in parts]
-                yield [tuple(_split(part, separator)) for part in parts]
+            yield [(cell,) for cell in _split(_AND.sub(separator, line), separator)]
+        elif gold.width == 1:
+            yield [(_cell(part),) for part in _AND.split(line)]
+        elif separator != ";":
+            parts = _ROW_GAP.sub(";", line).split(";")
+            yield [tuple(_split(part.strip().strip("()"), separator)) for part in parts]
     if len(gold.rows) == 1 and len(lines) == gold.width:
         yield [tuple(_cell(line) for line in lines)]
 
 
 def _tidy(lines: list[str]) -> tuple[list[str], bool]:
     """Lines without a table's frame, bullets and row count; whether a rule marks a header."""
-    headed = len(lines) > 2 and bool(_BORDER.fullmatch(lines[1]))
-    body = [line for line in lines if not _BORDER.fullmatch(line)]
-    if body and body[0] != lines[0] and len(lines) > 3 and _BORDER.fullmatch(lines[2]):
-        headed = True
+    rules = [_is_border(line) for line in lines]
+    headed = rules[:2] == [False, True] or (rules[:3] == [True, False, True] and len(lines) > 3)
+    body = [line for line, rule in zip(lines, rules, strict=True) if not rule]
     if len(body) > 1 and _ROW_COUNT.fullmatch(body[-1]):
         body.pop()
+    if len(body) > 1 and body[0].endswith(":") and _unlisted(body[1:]) != body[1:]:
+        body = body[1:]  # "The singers are:" above a list
     if body and all(len(line) > 1 and line[0] == line[-1] == "|" for line in body):
-        body = [line[1:-1] for line in body]
-    elif body and all(_BULLET.match(line) for line in body):
-        body = [_BULLET.sub("", line, count=1) for line in body]
-    elif body:
-        numbers = [_NUMBERING.match(line) for line in body]
-        if all(m and int(m[1]) == place for place, m in enumerate(numbers, 1)):
-            body = [_NUMBERING.sub("", line, count=1) for line in body]
-    return body, headed
+        return [line[1:-1].strip() for line in body], headed
+    return _unlisted(body), headed
+
+
+def _unlisted(lines: list[str]) -> list[str]:
+    """Lines without bullets or running numbers, where every line has one."""
+    if all(map(_BULLET.match, lines)):
+        return [_BULLET.sub("", line, count=1) for line in lines]
+    numbers = list(map(_NUMBERING.match, lines))
+    if all(match and int(match[1]) == place for place, match in enumerate(numbers, 1)):
+        return [_NUMBERING.sub("", line, count=1) for line in lines]
+    return lines
+
+
+def _is_border(line: str) -> bool:
+    return "--" in line and _BORDER_CHARACTERS.issuperset(line)
 
 
 def _is_header(line: str, gold: Gold, separator: str) -> bool:
@@ -249,15 +286,15 @@ def _split(line: str, separator: str) -> list[TypedCell]:
     if '"' not in line and "'" not in line:
         return [Bare(part.strip()) for part in line.split(separator)]
     cells: list[TypedCell] = []
-    quoted = re.compile(_QUOTED + rf"\s*(?:{re.escape(separator)}|$)")
-    at = 0
+    at, attempts = 0, _QUOTE_ATTEMPTS
     while at <= len(line):
-        match = quoted.match(line, at)
-        if match:
+        match = _QUOTED.match(line, at) if attempts else None
+        stop = match.end() if match else len(line)
+        if match and (stop == len(line) or line.startswith(separator.strip(" "), stop)):
             cells.append(_cell(match[1]))
-            done = match.end() == len(line) and not match[0].endswith(separator)
-            at = match.end() + done
+            at = stop + len(separator.strip(" ") or separator)
             continue
+        attempts -= match is not None
         stop = line.find(separator, at)
         stop = len(line) if stop < 0 else stop
         cells.append(_cell(line[at:stop]))

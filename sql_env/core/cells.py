@@ -44,6 +44,10 @@ class Rounding(NamedTuple):
 
 TypedCell = Cell | Bare
 ROUNDING_MODES = (ROUND_HALF_UP, ROUND_HALF_EVEN)
+# Fewer decimals than this are no rounding but another value: 3.14 stands for 3.14159, 3.1 does not.
+MIN_DECIMALS = 2
+MAX_DECIMALS = 12
+_MAX_ROUNDED = 1e12
 
 
 def normalize_text(text: str) -> str:
@@ -85,10 +89,11 @@ def typed_number(text: str) -> int | float | None:
         return float(digits)
 
 
-def typed_decimals(cell: TypedCell) -> int:
-    """How many decimals a typed number has."""
-    match = _TYPED_NUMBER.fullmatch(cell.text) if isinstance(cell, Bare) else None
-    return len(match["decimals"] or "") if match else 0
+def typed_decimals(cells: Iterable[TypedCell]) -> int | None:
+    """The most decimals of any typed number among `cells`; None where none is a number."""
+    texts = (cell.text for cell in cells if isinstance(cell, Bare))
+    numbers = [_TYPED_NUMBER.fullmatch(text) for text in texts if typed_number(text) is not None]
+    return max((len(match["decimals"] or "") for match in numbers if match), default=None)
 
 
 def rounded(cell: Cell, rounding: Rounding) -> Cell:
@@ -96,7 +101,7 @@ def rounded(cell: Cell, rounding: Rounding) -> Cell:
 
     A number that would keep fewer than two digits stays exact: 0.004 is not 0.00.
     """
-    if not isinstance(cell, float) or not math.isfinite(cell) or cell.is_integer():
+    if not isinstance(cell, float) or cell.is_integer() or not abs(cell) < _MAX_ROUNDED:
         return cell
     short = Decimal(repr(cell)).quantize(Decimal(1).scaleb(-rounding.decimals), rounding.mode)
     return float(short) if abs(short) >= Decimal(1).scaleb(1 - rounding.decimals) else cell
@@ -141,19 +146,21 @@ class ColumnIndex:
         self.ids: list[int] = [self._known[cell] for cell in cells]
         self.size = classes
 
-    def encode(self, cells: Iterable[TypedCell]) -> list[int] | None:
+    def encode(self, cells: Sequence[TypedCell]) -> list[int] | None:
         """The numbers of gold values equal to `cells`; None where one has no equal."""
-        known = dict(self._known)
-        ids: list[int] = []
-        for cell in cells:
-            found = known.get(cell)
-            if found is None:
-                found = self._find(cell)
-                if found is None:
+        ids = list(map(self._known.get, cells))
+        if None not in ids:
+            return ids  # type: ignore[return-value]
+        found: dict[TypedCell, int | None] = {}
+        for at, (cell, number) in enumerate(zip(cells, ids, strict=True)):
+            if number is not None:
+                continue
+            if cell not in found:
+                found[cell] = self._find(cell)
+                if found[cell] is None:
                     return None
-                known[cell] = found
-            ids.append(found)
-        return ids
+            ids[at] = found[cell]
+        return ids  # type: ignore[return-value]
 
     def _find(self, cell: TypedCell) -> int | None:
         if isinstance(cell, str):

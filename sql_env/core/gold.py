@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
 from typing import NamedTuple
@@ -21,6 +21,9 @@ from sql_env.core.progress import Profile, profile
 from sql_env.core.sql_text import OrderTerm, SelectText, parse_select
 
 RunQuery = Callable[[str], QueryResult]
+# Rows looked at beyond a LIMIT. More rows than this that tie there are not all in the pool: then
+# some right choices are missed, and no wrong one is taken.
+ROWS_BEYOND_LIMIT = 2_000
 
 
 class Segment(NamedTuple):
@@ -43,9 +46,6 @@ class Gold:
     ordered: bool = False
     pool: tuple[Row, ...] = ()
     segments: tuple[Segment, ...] = ()
-    _indexes: dict[tuple[int, Rounding | None], ColumnIndex] = field(
-        default_factory=dict, init=False, repr=False, compare=False
-    )
 
     def __post_init__(self) -> None:
         if not self.segments and self.rows:
@@ -56,15 +56,14 @@ class Gold:
     def width(self) -> int:
         return len(self.rows[0]) if self.rows else len(self.columns)
 
-    def column(self, number: int, rounding: Rounding | None = None) -> ColumnIndex:
-        """The index of one column of the pool, made when it is first asked for."""
-        key = (number, rounding)
-        if key not in self._indexes:
-            cells: list[Cell] = [row[number] for row in self.pool]
-            if rounding is not None:
-                cells = [rounded(cell, rounding) for cell in cells]
-            self._indexes[key] = ColumnIndex(cells)
-        return self._indexes[key]
+    @cached_property
+    def indexes(self) -> tuple[ColumnIndex, ...]:
+        """An index for each column of the pool."""
+        return tuple(ColumnIndex(column) for column in zip(*self.pool, strict=True))
+
+    def rounded_index(self, number: int, rounding: Rounding) -> ColumnIndex:
+        """The index of one column with its numbers rounded; not kept, agents choose `rounding`."""
+        return ColumnIndex([rounded(row[number], rounding) for row in self.pool])
 
     @cached_property
     def profile(self) -> Profile:
@@ -77,6 +76,13 @@ class Gold:
         return any(
             all(cell is None or isinstance(cell, int | float) for cell in column)
             for column in zip(*self.pool, strict=True)
+        )
+
+    @cached_property
+    def has_fractions(self) -> bool:
+        """Whether some number is not whole."""
+        return any(
+            isinstance(cell, float) and not cell.is_integer() for row in self.pool for cell in row
         )
 
     @cached_property
@@ -98,7 +104,8 @@ def build_gold(sql: str, run: RunQuery) -> Gold:
     """
     result = run(sql)
     if not result.ok:
-        raise ValueError(f"the gold query does not run: {result.error}\n{sql}")
+        # Without the query: this text may reach an agent.
+        raise ValueError(f"the gold query does not run: {result.error}")
     select = parse_select(sql)
     if select is None or not (select.order_terms or select.limited):
         return Gold(result.columns, result.rows)
@@ -117,21 +124,26 @@ class _Candidate(NamedTuple):
 
 
 def _candidates(select: SelectText, result: QueryResult, run: RunQuery) -> list[_Candidate] | None:
-    """All rows of the query without its LIMIT, with their order keys; None: not to be had."""
+    """The rows of the query beyond its LIMIT, with their order keys; None: not to be had."""
     width = len(result.columns)
     places = [_output_column(term, select, result.columns) for term in select.order_terms]
     hidden = [term for term, at in zip(select.order_terms, places, strict=True) if at is None]
-    everything = run(_with_keys(select, hidden)) if not (hidden and select.compound) else None
-    if everything is None or not everything.ok:
+    keys = "".join(f", ({term.text})" for term in hidden)
+    limit = ""
+    if select.limit is not None:
+        limit = f" LIMIT {select.offset + select.limit + ROWS_BEYOND_LIMIT}"
+    body, end = select.body, select.list_end
+    extended = run(f"{body[:end]}{keys}{body[end:]}{limit}")
+    if not extended.ok and hidden:
         # Terms made of output names ("ORDER BY total / n") can be evaluated around the query.
-        keys = "".join(f", ({term.text})" for term in hidden)
-        everything = run(f"SELECT *{keys} FROM ({select.unordered_body}) {select.order_clause}")
-    if not everything.ok or len(everything.columns) != width + len(hidden):
+        inner, order = select.unordered_body, select.order_clause
+        extended = run(f"SELECT *{keys} FROM ({inner}) {order}{limit}")
+    if not extended.ok or len(extended.columns) != width + len(hidden):
         return None
     if hidden and select.distinct:
         # A key outside the list splits rows that DISTINCT makes one, unless each row has one key.
-        plain = run(select.body)
-        if not plain.ok or len(plain.rows) != len(everything.rows):
+        plain = run(f"{body}{limit}")
+        if Counter(plain.rows) != Counter(row[:width] for row in extended.rows):
             return None
     spare = iter(range(width, width + len(hidden)))
     at = [next(spare) if place is None else place for place in places]
@@ -140,13 +152,8 @@ def _candidates(select: SelectText, result: QueryResult, run: RunQuery) -> list[
         _Candidate(
             row[:width], tuple(_collated(row[i], c) for i, c in zip(at, collations, strict=True))
         )
-        for row in everything.rows
+        for row in extended.rows
     ]
-
-
-def _with_keys(select: SelectText, hidden: Sequence[OrderTerm]) -> str:
-    keys = "".join(f", ({term.text})" for term in hidden)
-    return select.body[: select.list_end] + keys + select.body[select.list_end :]
 
 
 def _output_column(term: OrderTerm, select: SelectText, columns: Sequence[str]) -> int | None:
@@ -190,6 +197,6 @@ def _choices(
         if Counter(rows[taken : taken + take]) - Counter(tied):
             return None
         taken += take
-        pool += tied
+        pool += rows[taken - take : taken] if take == len(tied) else tied
         segments.append(Segment(take, len(tied)))
     return (tuple(pool), tuple(segments)) if taken == len(rows) else None

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from sql_env.core.cells import Rounding, TypedCell
+from sql_env.core.cells import ColumnIndex, Rounding, TypedCell
 from sql_env.core.gold import Gold
 
 Column = Sequence[TypedCell]
@@ -42,14 +42,25 @@ class ColumnMatcher:
         rows = len(gold.rows)
         self._answer_start = [0] * rows if ignore_order else gold.answer_segments
         self._gold_start = [0] * len(gold.pool) if ignore_order else gold.pool_segments
+        self._rounded: dict[tuple[int, Rounding], ColumnIndex] = {}
         self._encoded: dict[tuple[int, int], list[int] | None] = {}
         self._work = 0
         # Columns with many different values first: they leave the fewest candidates.
-        self._order = sorted(range(gold.width), key=lambda i: -gold.column(i).size)
+        self._order = sorted(range(gold.width), key=lambda i: -gold.indexes[i].size)
 
     def matches(self) -> bool:
         """Whether some order of the columns fits."""
+        in_place = [self._encode(i, i) for i in range(self._gold.width)]
+        if None not in in_place and self._rows_fit(in_place):
+            return True
         return self._search(0, frozenset(), self._answer_start, self._gold_start)
+
+    def _rows_fit(self, encoded: Sequence[list[int] | None]) -> bool:
+        """The whole comparison in one go, for columns that are already in gold's order."""
+        answer = Counter(zip(self._answer_start, *encoded, strict=True))
+        ids = (self._index(i, i).ids for i in range(self._gold.width))
+        allowed = Counter(zip(self._gold_start, *ids, strict=True))
+        return dict.__eq__(answer, allowed) or answer <= allowed
 
     def unmatched_column(self) -> int | None:
         """The first gold column whose values no answer column has, order aside."""
@@ -79,7 +90,7 @@ class ColumnMatcher:
         self, i: int, j: int, answer: list[int], pool: list[int]
     ) -> tuple[list[int], list[int]] | None:
         """The rows so far with gold column `i` read from answer column `j`, renumbered."""
-        index = self._gold.column(i, self._roundings[j])
+        index = self._index(i, j)
         encoded = self._encode(i, j)
         if encoded is None:
             return None
@@ -96,7 +107,16 @@ class ColumnMatcher:
 
     def _encode(self, i: int, j: int) -> list[int] | None:
         if (i, j) not in self._encoded:
-            index = self._gold.column(i, self._roundings[j])
+            index = self._index(i, j)
             self._encoded[i, j] = index.encode(self._columns[j])
-            self._work += index.size
+            self._work += index.size + len(self._columns[j])
         return self._encoded[i, j]
+
+    def _index(self, i: int, j: int) -> ColumnIndex:
+        """Gold column `i`, rounded like answer column `j`."""
+        rounding = self._roundings[j]
+        if rounding is None:
+            return self._gold.indexes[i]
+        if (i, rounding) not in self._rounded:
+            self._rounded[i, rounding] = self._gold.rounded_index(i, rounding)
+        return self._rounded[i, rounding]

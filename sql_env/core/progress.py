@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from itertools import chain
+from itertools import chain, islice
 from typing import NamedTuple
 
 from sql_env.core.database import Cell, Row
@@ -16,9 +16,10 @@ from sql_env.core.database import Cell, Row
 SIZE_WEIGHT = 0.25
 OVERLAP_WEIGHT = 0.50
 NUMBERS_WEIGHT = 0.25
-# Enough to tell results apart, and no more than a few microseconds' work.
-MAX_CELLS = 1_000
+# Bounds on the work for one result; a result of this size has cost SQLite more already.
+MAX_CELLS = 10_000
 MAX_NUMBERS = 32
+_NUMBERS_LOOKED_AT = 256
 _HUGE = 1e300  # infinity has no distance
 
 
@@ -32,12 +33,10 @@ class Profile(NamedTuple):
 
 
 def profile(rows: Sequence[Row]) -> Profile:
-    """The values of the first rows of a table, and some of its numbers, sorted."""
+    """The values of a table, and some of its numbers, sorted."""
     width = len(rows[0]) if rows else 0
-    values = frozenset(chain.from_iterable(rows[: MAX_CELLS // (width or 1) + 1]))
-    numbers = sorted(v for v in values if isinstance(v, int | float) and -_HUGE < v < _HUGE)
-    step = max(1, -(-len(numbers) // MAX_NUMBERS))
-    return Profile(len(rows), width, values, tuple(numbers[::step]))
+    first = rows if len(rows) * width <= MAX_CELLS else rows[: MAX_CELLS // width + 1]
+    return Profile(len(rows), width, frozenset(chain.from_iterable(first)), _some_numbers(first))
 
 
 def closeness(rows: Sequence[Row], wanted: Profile) -> float:
@@ -52,6 +51,13 @@ def closeness(rows: Sequence[Row], wanted: Profile) -> float:
     if not wanted.numbers:
         return score / (SIZE_WEIGHT + OVERLAP_WEIGHT)
     return score + NUMBERS_WEIGHT * _number_closeness(ours.numbers, wanted.numbers)
+
+
+def _some_numbers(rows: Sequence[Row]) -> tuple[float, ...]:
+    cells = islice(chain.from_iterable(rows), _NUMBERS_LOOKED_AT)
+    numbers = sorted(v for v in cells if isinstance(v, (int, float)) and -_HUGE < v < _HUGE)
+    step = max(1, -(-len(numbers) // MAX_NUMBERS))
+    return tuple(numbers[::step])
 
 
 def _ratio(a: int, b: int) -> float:

@@ -20,31 +20,39 @@ CUT_MARK = "…"
 _NAME_CHARACTERS = 64
 # Twelve digits: averages without their noise, and well within the verifier's tolerance.
 _FLOAT_FORMAT = ".12g"
-# Where a bare word would be read as something else: a blank edge, a separator, a quote, the cut
-# mark, NULL, the start of a list, of a blob or of a query.
-_MISLEADING = re.compile(
-    r"""[|"…]|\A(?:\s|[\[{]|\Z|null\Z|none\Z|x'|select\b|with\b)|\s\Z""", re.IGNORECASE
-)
-_find_misleading = _MISLEADING.search
+# Where a bare word would be read as something else: NULL, the start of a list, of a blob or of a
+# query. Only words that begin with one of these characters are looked at that closely.
+_SUSPECTS = frozenset(" [{nNxXsSwW")
+_MISLEADING = re.compile(r"[\s\[{]|(?:null|none)\Z|x'|select\b|with\b", re.IGNORECASE)
 
 
 def render_cell(value: Cell) -> str:
     """One value as text: numbers, NULL and blobs bare, texts bare where that is unambiguous."""
-    kind = type(value)
-    if kind is str:
-        assert isinstance(value, str)
-        if len(value) <= CELL_CHARACTERS and value.isprintable() and not _find_misleading(value):
+    if isinstance(value, str):
+        if len(value) <= CELL_CHARACTERS and _is_plain(value):
             return value
         return _guarded(value)
-    if kind is int:
+    if isinstance(value, int):
         return str(value)
     if value is None:
         return "NULL"
     if isinstance(value, float):
         return str(int(value)) if value.is_integer() and abs(value) < 1e15 else _short(value)
-    assert isinstance(value, bytes)
     shown = value[: CELL_CHARACTERS // 2]
     return f"x'{shown.hex()}'" + (CUT_MARK if len(shown) < len(value) else "")
+
+
+def _is_plain(text: str) -> bool:
+    """Whether a text can stand bare. Hot: plain string operations before any pattern."""
+    return (
+        text != ""
+        and text.isprintable()
+        and "|" not in text
+        and '"' not in text
+        and CUT_MARK not in text
+        and text[-1] != " "
+        and (text[0] not in _SUSPECTS or _MISLEADING.match(text) is None)
+    )
 
 
 def _short(value: float) -> str:
@@ -54,7 +62,7 @@ def _short(value: float) -> str:
 def _guarded(text: str) -> str:
     """A text cut to size and, where it needs it, as a JSON string on one line."""
     shown = text[:CELL_CHARACTERS]
-    if not shown.isprintable() or _find_misleading(shown):
+    if not _is_plain(shown):
         shown = json.dumps(shown, ensure_ascii=False)
         if CUT_MARK in shown or not shown.isprintable():
             shown = "".join(

@@ -9,6 +9,7 @@ no episode without a correct answer beats one with it.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -16,6 +17,8 @@ from sql_env.core.database import QueryResult
 from sql_env.core.gold import Gold
 from sql_env.core.progress import closeness
 from sql_env.core.sql_text import normalize_sql
+
+_ORNAMENT = re.compile(r"[\s\"'`\[\];]+")
 
 
 @dataclass(frozen=True)
@@ -76,8 +79,9 @@ class RewardConfig:
     @property
     def step_range(self) -> tuple[float, float]:
         """Bounds for the reward of any one step."""
-        best_shaping = self.exec_ok + self.new_information_cap + self.progress
-        return self.step + self.repeat - self.progress, max(self.correct, best_shaping)
+        worst = self.step + self.repeat - self.progress
+        best = self.exec_ok + self.new_information_cap + self.progress
+        return round(worst, 6), round(max(self.correct, best), 6)
 
     @property
     def episode_range(self) -> tuple[float, float]:
@@ -129,7 +133,8 @@ class RewardTracker:
         """
         config = self.config
         operational, progress = config.step, 0.0
-        normalized = normalize_sql(action)
+        # A query in other blanks or capitals, a table name in other quotes is the same action.
+        normalized = normalize_sql(action) if is_query else _ORNAMENT.sub(" ", action.lower())
         if normalized in self._seen_actions:
             # A repeat earns nothing, not even the way back to a better result.
             operational += config.repeat
@@ -143,10 +148,10 @@ class RewardTracker:
                     potential = config.progress * self._level(result)
                     progress = potential - self._potential
                     self._potential = potential
-        before = self._bounded_shaping()
-        self._shaping += operational + progress
         # What the bounds take away is taken from the operational layer: progress still telescopes.
-        operational = self._bounded_shaping() - before - progress
+        before = self._beyond_bounds()
+        self._shaping += operational + progress
+        operational -= self._beyond_bounds() - before
         return RewardParts(operational, progress, config.correct if correct else 0.0)
 
     def _new_information(self, result: QueryResult) -> float:
@@ -164,5 +169,6 @@ class RewardTracker:
         top = self.config.progress_bins - 1
         return int(closeness(result.rows, self.gold.profile) * top + 0.5) / top
 
-    def _bounded_shaping(self) -> float:
-        return min(max(self._shaping, self.config.shaping_min), self.config.shaping_max)
+    def _beyond_bounds(self) -> float:
+        bounded = min(max(self._shaping, self.config.shaping_min), self.config.shaping_max)
+        return self._shaping - bounded

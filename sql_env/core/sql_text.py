@@ -21,6 +21,10 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
+# The same for the hot path, where nothing but the text of the tokens is wanted.
+_LEXEME = re.compile(
+    r"""\w+|'(?:[^']|'')*'|"(?:[^"]|"")*"|--[^\n]*|/\*.*?(?:\*/|\Z)|[^\s\w]""", re.DOTALL
+)
 _COMPOUND = frozenset({"UNION", "INTERSECT", "EXCEPT"})
 _AFTER_LIST = _COMPOUND | {"FROM", "WHERE", "GROUP", "HAVING", "WINDOW", "ORDER", "LIMIT"}
 _LIMIT = re.compile(r"(-? ?\d+)(?: (,|OFFSET) (-? ?\d+))?")
@@ -67,14 +71,14 @@ def tokenize(sql: str) -> list[Token]:
 
 def normalize_sql(sql: str) -> str:
     """The same text for queries that differ in blanks, comments and the case of bare words only."""
-    parts = []
-    for match in _TOKEN.finditer(sql):
-        kind = match.lastgroup
-        if kind != "blank":
-            parts.append(match.group() if kind == "string" else match.group().lower())
-    while parts and parts[-1] == ";":
-        parts.pop()
-    return " ".join(parts)
+    lexemes: list[str] = _LEXEME.findall(sql)
+    if "--" in sql or "/*" in sql:
+        lexemes = [lexeme for lexeme in lexemes if not lexeme.startswith(("--", "/*"))]
+    while lexemes and lexemes[-1] == ";":
+        lexemes.pop()
+    if "'" not in sql:
+        return " ".join(lexemes).lower()
+    return " ".join(lexeme if lexeme[0] == "'" else lexeme.lower() for lexeme in lexemes)
 
 
 class OrderTerm(NamedTuple):

@@ -12,14 +12,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sql_env.core.answers import AnswerError, read_answer
-from sql_env.core.cells import ROUNDING_MODES, Rounding, TypedCell, typed_decimals
+from sql_env.core.cells import (
+    MAX_DECIMALS,
+    MIN_DECIMALS,
+    ROUNDING_MODES,
+    Rounding,
+    TypedCell,
+    typed_decimals,
+)
 from sql_env.core.database import Cell
 from sql_env.core.gold import Gold, build_gold
 from sql_env.core.matching import ColumnMatcher
 
 __all__ = ["AnswerError", "Gold", "Verdict", "build_gold", "verify_rows", "verify_text"]
-
-MIN_DECIMALS = 2  # 3.14 stands for 3.14159 in a typed answer; 3.1 and 3 do not
 
 
 @dataclass(frozen=True)
@@ -69,13 +74,27 @@ def _compare(rows: Sequence[Sequence[TypedCell]], gold: Gold, *, typed: bool) ->
     columns = list(zip(*rows, strict=True))
     if ColumnMatcher(columns, gold).matches():
         return _CORRECT
-    if typed:
-        decimals = [max(map(typed_decimals, column)) for column in columns]
-        for mode in ROUNDING_MODES if max(decimals) >= MIN_DECIMALS else ():
-            roundings = [Rounding(d, mode) if d >= MIN_DECIMALS else None for d in decimals]
-            if ColumnMatcher(columns, gold, roundings).matches():
-                return _CORRECT
+    if typed and _matches_rounded(columns, gold):
+        return _CORRECT
     return Verdict(False, _difference(columns, gold))
+
+
+def _matches_rounded(columns: Sequence[Sequence[TypedCell]], gold: Gold) -> bool:
+    """Whether gold matches once its numbers are rounded to the decimals typed, two at least."""
+    decimals = [typed_decimals(column) for column in columns]
+    if not gold.has_fractions or all(kept is None for kept in decimals):
+        return False
+    return any(
+        ColumnMatcher(
+            columns,
+            gold,
+            [
+                None if kept is None else Rounding(min(max(kept, MIN_DECIMALS), MAX_DECIMALS), mode)
+                for kept in decimals
+            ],
+        ).matches()
+        for mode in ROUNDING_MODES
+    )
 
 
 def _difference(columns: Sequence[Sequence[TypedCell]], gold: Gold) -> str:
