@@ -1,0 +1,5 @@
+"""Library, university, conference."""
+
+from __future__ import annotations
+
+DOMAINS = ()

@@ -1,0 +1,307 @@
+"""Databases with questions, by the hundred: quotas, checks, the split and the files.
+
+generate_dataset(Path("data"), databases=10, questions=676, seed=7)
+"""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import random
+import shutil
+import sqlite3
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, get_args
+
+from sql_env.core.database import QueryResult, open_database, release
+from sql_env.hardness import hardness
+from sql_env.models import Difficulty, QuestionRecord
+from sql_env.worlds.building import build_world, write_database
+from sql_env.worlds.checks import Judge, normalised, skeleton
+from sql_env.worlds.domains import DOMAINS
+from sql_env.worlds.intents import INTENTS, Asker, Candidate, propose
+
+# Spider's mix, in percent.
+HARDNESS_MIX: dict[Difficulty, int] = {"easy": 22, "medium": 41, "hard": 18, "extra": 19}
+EMPTY_SHARE = 0.03
+_PARALLEL_FROM = 2_000  # questions; below this, starting processes costs more than it saves
+_PATIENCE = 400  # candidates turned down in a row before literals alone may differ
+
+
+class GenerationError(RuntimeError):
+    """The data asked for cannot be made; the message says why and what to try."""
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What was written."""
+
+    databases: int
+    questions: dict[str, int]  # by split
+    difficulty: dict[str, int]
+    empty: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class _Task:
+    domain: str
+    database: str
+    quotas: dict[Difficulty, int]
+    seed: int
+    folder: Path
+
+
+def generate_dataset(
+    out: Path | str,
+    *,
+    databases: int = 10,
+    questions: int = 676,
+    seed: int = 7,
+    eval_fraction: float = 0.3,
+    workers: int | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> Summary:
+    """Write a dataset: `out/databases/` and `out/questions/questions_{train,eval}.json`.
+
+    Args:
+        out: the folder; what it holds under those two names is replaced, and only at the end.
+        databases: how many; a domain comes again, as a different database, when all had their turn.
+        questions: how many over all databases.
+        seed: the same seed writes the same bytes.
+        eval_fraction: the share of questions kept for evaluation.
+        workers: processes; by default one for small jobs and one per core for large ones.
+        progress: called with the number of questions made since the last call.
+
+    Raises:
+        GenerationError: the counts make no sense, or the files cannot be written.
+    """
+    _check_request(databases, questions, eval_fraction)
+    out = Path(out)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        folder = Path(tempfile.mkdtemp(prefix=".making-", dir=out))
+    except OSError as error:
+        raise GenerationError(f"cannot write to {out}: {error}") from error
+    try:
+        records: list[dict[str, Any]] = []
+        for made in _run(_tasks(databases, questions, seed, folder), workers, questions):
+            records += made
+            if progress is not None:
+                progress(len(made))
+        _split(records, eval_fraction, seed)
+        (folder / "questions").mkdir()
+        for split in ("train", "eval"):
+            write_questions(
+                folder / "questions" / f"questions_{split}.json",
+                [record for record in records if record["split"] == split],
+            )
+        summary = _summary(records, databases, folder)
+        for part in ("databases", "questions"):
+            shutil.rmtree(out / part, ignore_errors=True)
+            (folder / part).rename(out / part)
+    except (OSError, sqlite3.Error) as error:
+        raise GenerationError(
+            f"cannot write to {out}: {error}; free some space or choose another folder"
+        ) from error
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    return summary
+
+
+def _check_request(databases: int, questions: int, eval_fraction: float) -> None:
+    if databases < 1:
+        raise GenerationError(f"databases is {databases}: ask for at least one")
+    if questions < databases:
+        raise GenerationError(
+            f"{questions} questions over {databases} databases: ask for at least one per database"
+        )
+    if not 0 <= eval_fraction < 1:
+        raise GenerationError(f"eval_fraction is {eval_fraction}: it must be in [0, 1)")
+
+
+def _tasks(databases: int, questions: int, seed: int, folder: Path) -> list[_Task]:
+    """Which domain makes which database, and how many questions of each hardness it asks."""
+    order = list(DOMAINS)
+    random.Random(f"{seed}/domains").shuffle(order)
+    tasks = []
+    levels = get_args(Difficulty)
+    # Cumulative rounding: every database is near the mix and the totals are exact.
+    given = dict.fromkeys(levels, 0)
+    for i in range(databases):
+        domain = order[i % len(order)]
+        turn = i // len(order)
+        share = questions * (i + 1) // databases - questions * i // databases
+        upto = questions * (i + 1) // databases
+        quotas: dict[Difficulty, int] = {}
+        for level in levels[1:]:
+            quotas[level] = max(0, round(HARDNESS_MIX[level] * upto / 100) - given[level])
+        while sum(quotas.values()) > share:
+            quotas[max(quotas, key=lambda level: quotas[level])] -= 1
+        quotas["easy"] = share - sum(quotas.values())
+        for level in levels:
+            given[level] += quotas[level]
+        name = domain if turn == 0 else f"{domain}_{turn + 1}"
+        tasks.append(_Task(domain, name, quotas, seed, folder))
+    return tasks
+
+
+def _run(tasks: list[_Task], workers: int | None, questions: int) -> Iterable[list[dict[str, Any]]]:
+    if workers is None:
+        workers = (os.cpu_count() or 1) if questions >= _PARALLEL_FROM else 1
+    if workers == 1:
+        yield from map(_make_database, tasks)
+        return
+    # Spawned, not forked: the caller may hold threads (a progress bar, a trainer).
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(min(workers, len(tasks)), mp_context=context) as pool:
+        yield from pool.map(_make_database, tasks)
+
+
+def _make_database(task: _Task) -> list[dict[str, Any]]:
+    """One database and its questions, in a process of its own if need be."""
+    world = build_world(DOMAINS[task.domain], task.database, task.seed)
+    path = task.folder / "databases" / task.database / f"{task.database}.sqlite"
+    write_database(world, path)
+    database = open_database(path)
+    try:
+        total = sum(task.quotas.values())
+        judge = Judge(database, empty_allowed=int(total * EMPTY_SHARE + 0.5))
+        asker = Asker(world, random.Random(f"{task.seed}/{task.database}/questions"))
+        records = [
+            _record(candidate, level, result, database.table_names, task.database)
+            for candidate, level, result in _ask(asker, judge, task)
+        ]
+    finally:
+        release(database)
+    # Mixed, so that ids do not follow hardness.
+    random.Random(f"{task.seed}/{task.database}/order").shuffle(records)
+    for number, record in enumerate(records, 1):
+        record["question_id"] = f"{task.database}_{number:04d}"
+    return records
+
+
+def _ask(
+    asker: Asker, judge: Judge, task: _Task
+) -> Iterator[tuple[Candidate, Difficulty, QueryResult]]:
+    """Propose and judge until every hardness has its number."""
+    left = dict(task.quotas)
+    used: Counter[str] = Counter()
+    labels: dict[str, Difficulty] = {}
+    turned_down = 0
+    rng = asker.rng
+    while any(left.values()):
+        open_levels = [level for level, count in left.items() if count]
+        level = rng.choices(open_levels, [left[name] for name in open_levels])[0]
+        names = [name for name, intent in INTENTS.items() if intent.level == level]
+        name = rng.choices(names, [1 / (1 + used[name]) for name in names])[0]
+        candidate = propose(INTENTS[name], asker)
+        turned_down += 1
+        if turned_down % _PATIENCE == 0:
+            judge.copies += 1
+            if turned_down > 40 * _PATIENCE:
+                raise GenerationError(
+                    f"{task.database} has no more questions to offer ({left} still open): ask for"
+                    " fewer questions or more databases"
+                )
+        if candidate is None:
+            continue
+        bare = skeleton(candidate.sql)
+        if bare not in labels:
+            labels[bare] = hardness(candidate.sql)
+        label = labels[bare]
+        if not left[label]:
+            continue
+        result = judge.accept(candidate)
+        if result is None:
+            continue
+        turned_down = 0
+        left[label] -= 1
+        used[name] += 1
+        yield candidate, label, result
+
+
+def _record(
+    candidate: Candidate,
+    level: Difficulty,
+    result: QueryResult,
+    tables: tuple[str, ...],
+    database: str,
+) -> dict[str, Any]:
+    answer, answer_type = gold_answer(result)
+    read = {table.lower() for table, _ in result.reads}
+    return {
+        "question_id": "",
+        "question_text": candidate.question,
+        "database_name": database,
+        "gold_sql": candidate.sql,
+        "gold_answer": answer,
+        "answer_type": answer_type,
+        "difficulty": level,
+        "tables_involved": [table for table in tables if table.lower() in read],
+        "split": "",
+    }
+
+
+def gold_answer(result: QueryResult) -> tuple[Any, str]:
+    """A result as the record keeps it: a value, a list of values, or rows."""
+    rows = result.rows
+    if len(result.columns) > 1:
+        return [list(row) for row in rows], "table"
+    if len(rows) != 1:
+        return [row[0] for row in rows], "list"
+    value = rows[0][0]
+    kind = (
+        "integer" if isinstance(value, int) else "float" if isinstance(value, float) else "string"
+    )
+    return value, kind
+
+
+def _split(records: list[dict[str, Any]], eval_fraction: float, seed: int) -> None:
+    """Set each record's split, balanced by database and hardness, no gold SQL on both sides."""
+    rng = random.Random(f"{seed}/split")
+    seen = Counter(normalised(record["gold_sql"]) for record in records)
+    strata: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for record in records:
+        record["split"] = "train"
+        strata.setdefault((record["difficulty"], record["database_name"]), []).append(record)
+    upto, chosen = 0, 0
+    for _, members in sorted(strata.items()):
+        upto += len(members)
+        wanted = round(upto * eval_fraction) - chosen
+        # A query that two databases share stays in train as a whole.
+        free = [record for record in members if seen[normalised(record["gold_sql"])] == 1]
+        for record in rng.sample(free, min(max(0, wanted), len(free))):
+            record["split"] = "eval"
+            chosen += 1
+
+
+def write_questions(path: Path, records: list[dict[str, Any]]) -> None:
+    """A JSON list, one field per line and one record per few lines, so that it can be diffed."""
+    for record in records:
+        QuestionRecord.model_validate(record)
+    blocks = []
+    for record in records:
+        lines = [
+            f"    {json.dumps(key)}: {json.dumps(value, ensure_ascii=False)}"
+            for key, value in record.items()
+        ]
+        blocks.append("  {\n" + ",\n".join(lines) + "\n  }")
+    path.write_text("[\n" + ",\n".join(blocks) + "\n]\n", encoding="utf-8")
+
+
+def _summary(records: list[dict[str, Any]], databases: int, folder: Path) -> Summary:
+    empty = sum(record["gold_answer"] in ([], 0, [[0]]) for record in records)
+    return Summary(
+        databases=databases,
+        questions=dict(Counter(record["split"] for record in records)),
+        difficulty=dict(Counter(record["difficulty"] for record in records)),
+        empty=empty,
+        bytes=sum(path.stat().st_size for path in folder.rglob("*.sqlite")),
+    )

@@ -1,0 +1,362 @@
+"""Questions that need a query inside a query: averages, absences, comparisons, the same as."""
+
+from __future__ import annotations
+
+from sql_env.worlds.building import Relation, WorldColumn, WorldTable
+from sql_env.worlds.english import Saying, with_article
+from sql_env.worlds.intents.base import ORDERABLE, Asker, Draft, intent, superlative
+from sql_env.worlds.intents.single import COUNT_PHRASINGS
+from sql_env.worlds.query import Query, at
+from sql_env.worlds.subjects import called, display_sql, is_row, names_of
+
+NAMES_PHRASINGS = (
+    "What are the {names} of the {np}?",
+    "List the {names} of all {np}.",
+    "Which {plain} {vp}? Give their {names}.",
+    "Find the {names} of {np}.",
+    "Show the {names} of {np}.",
+    "Give me the {names} of the {np}.",
+    "Return the {name} of every {one}.",
+)
+
+
+def names_words(ask: Asker, table: WorldTable, *sayings: Saying) -> dict[str, str]:
+    """The words for `NAMES_PHRASINGS`."""
+    subject = ask.subject(table, *sayings)
+    return {
+        "names": names_of(table),
+        "name": names_of(table, False),
+        "np": subject.phrase(),
+        "plain": subject.plain,
+        "vp": subject.predicate(),
+        "one": subject.phrase(many=False),
+        "who": table.who,
+    }
+
+
+def _average_saying(column: WorldColumn, up: bool, ask: Asker) -> Saying:
+    words = column.spec.words[0]
+    if column.spec.counted:
+        more = "more" if up else "fewer"
+        return Saying("have", f"{more} {column.spec.counted} than average")
+    side = "above-average" if up else "below-average"
+    options = [
+        Saying("have", with_article(f"{side} {words}")),
+        Saying(
+            "whose",
+            f"{words} is {'above' if up else 'below'} the average",
+            with_article(f"{words} {'above' if up else 'below'} the average"),
+        ),
+    ]
+    own = column.spec.over if up else column.spec.under
+    if own.startswith("be "):
+        options.append(Saying.parse(own, "the average"))
+    return ask.rng.choice(options)
+
+
+@intent("hard", *NAMES_PHRASINGS)
+def above_average(ask: Asker) -> Draft | None:
+    table = ask.table(kinds=("number",))
+    column = ask.column(table, "number") if table else None
+    if table is None or column is None:
+        return None
+    up = ask.rng.random() < 0.6
+    inner = Query([table], [f"avg({at(0, column)})"])
+    query = Query([table], display_sql(table))
+    query.where = [f"{at(0, column)} {'>' if up else '<'} ({inner.sql})"]
+    return ask.draft(query, **names_words(ask, table, _average_saying(column, up, ask)))
+
+
+@intent("hard", *COUNT_PHRASINGS)
+def count_above_average(ask: Asker) -> Draft | None:
+    table = ask.table(kinds=("number",))
+    column = ask.column(table, "number") if table else None
+    if table is None or column is None:
+        return None
+    up = ask.rng.random() < 0.6
+    inner = Query([table], [f"avg({at(0, column)})"])
+    query = Query([table], ["count(*)"])
+    query.where = [f"{at(0, column)} {'>' if up else '<'} ({inner.sql})"]
+    subject = ask.subject(table, _average_saying(column, up, ask))
+    return ask.draft(query, np=subject.phrase(), plain=subject.plain, vp=subject.predicate())
+
+
+@intent(
+    "hard",
+    "Which {np} have the {end} {column} of all? Give their {names}.",
+    "Find the {names} of the {np} whose {column} is the {end} of all.",
+    "List the {name} of every {one} that has the {end} {column}.",
+    "What are the {names} of the {np} with the {end} {column} on record, ties included?",
+    "Show the {name} of each {one} whose {column} equals the {end} one on record.",
+    "Give the {names} of all {np} that share the {end} {column}.",
+)
+def equal_extreme(ask: Asker) -> Draft | None:
+    table = ask.table(kinds=ORDERABLE)
+    column = ask.column(table, *ORDERABLE) if table else None
+    if table is None or column is None:
+        return None
+    top = ask.rng.random() < 0.6
+    inner = Query([table], [f"{'max' if top else 'min'}({at(0, column)})"])
+    query = Query([table], display_sql(table), where=[f"{at(0, column)} = ({inner.sql})"])
+    subject = ask.subject(table)
+    dated = column.kind in ("date", "year")
+    ends = ("latest", "earliest") if dated else ("highest", "lowest")
+    return ask.draft(
+        query,
+        np=subject.plain,
+        one=subject.noun,
+        column=column.spec.words[0],
+        names=names_of(table),
+        name=names_of(table, False),
+        end=ends[0] if top else ends[1],
+    )
+
+
+@intent(
+    "hard",
+    "Which {plain} have a {column} {above} that of every {other}? Give their {names}.",
+    "Find the {names} of the {plain} whose {column} is {above} that of all {others}.",
+    "List the {names} of {plain} whose {column} is {above} that of any {other}.",
+    "What are the {names} of the {plain} with a {column} {above} the {column} of every {other}?",
+    "Show the {names} of those {plain} whose {column} is {above} the {end} {column} among"
+    " {others}.",
+    "Give the {names} of all {plain} whose {column} lies {above} that of every single {other}.",
+)
+def beyond_all(ask: Asker) -> Draft | None:
+    return _beyond(ask, every=True)
+
+
+@intent(
+    "hard",
+    "Which {plain} have a {column} {above} that of at least one {other}? Give their {names}.",
+    "Find the {names} of the {plain} whose {column} is {above} that of some {other}.",
+    "List the {names} of {plain} whose {column} is {above} that of at least one {other}.",
+    "What are the {names} of the {plain} with a {column} {above} the {column} of at least one"
+    " {other}?",
+    "Show the {names} of those {plain} whose {column} is {above} the {end} {column} among"
+    " {others}.",
+    "Give the {names} of all {plain} whose {column} beats that of at least one {other}.",
+)
+def beyond_some(ask: Asker) -> Draft | None:
+    return _beyond(ask, every=False)
+
+
+def _beyond(ask: Asker, every: bool) -> Draft | None:
+    table = ask.table(kinds=("number",))
+    column = ask.column(table, "number", full=True) if table else None
+    if table is None or column is None:
+        return None
+    condition = ask.condition(table, without=(column, *table.display), share=(0.05, 0.6))
+    if condition is None:
+        return None
+    up = ask.rng.random() < 0.65 or not every
+    function = "max" if up == every else "min"
+    inner = Query([table], [f"{function}({at(0, column)})"], where=[condition.sql()])
+    query = Query([table], display_sql(table))
+    differs = [query.sql]
+    query.where = [f"{at(0, column)} {'>' if up else '<'} ({inner.sql})"]
+    subject = ask.subject(table)
+    others = subject.narrowed(condition.saying)
+    return ask.draft(
+        query,
+        differs=differs,
+        names=names_of(table),
+        plain=subject.plain,
+        column=column.spec.words[0],
+        above="above" if up else "below",
+        other=others.phrase(many=False),
+        others=others.phrase(),
+        end="highest" if function == "max" else "lowest",
+    )
+
+
+WITHOUT_PHRASINGS = (
+    "Which {np} {lack} any {things}? Give their {names}.",
+    "What are the {names} of the {np} {who} {lack} any {things}?",
+    "List the {names} of all {np} {who} {lack} any {things}.",
+    "Find the {names} of {np} {who} {lack} any {things}.",
+    "Show the {names} of the {np} {who} {verb} no {things}.",
+    "Give the {names} of those {np} {who} {verb} no {things} at all.",
+    "Return the {names} of the {np} {who} {never} any {things}.",
+)
+
+
+def _without_words(ask: Asker, relation: Relation, things: str) -> dict[str, str]:
+    words = {
+        "np": ask.subject(relation.source).plain,
+        "lack": relation.verb.negated(),
+        "verb": relation.verb.form(),
+        "who": relation.source.who,
+        "things": things,
+        "names": names_of(relation.source),
+    }
+    if relation.verb.is_perfect:
+        words["never"] = relation.verb.form().replace("have ", "have never ", 1)
+    return words
+
+
+@intent("hard", *WITHOUT_PHRASINGS)
+def without_any(ask: Asker) -> Draft | None:
+    relation = ask.relation(many=True)
+    if relation is None or relation.complete:
+        return None
+    table = relation.source
+    hop = relation.hops[0]
+    inner = Query([hop.right], [at(0, hop.right_column)])
+    if None in next(r.values for r in hop.right.references if r.name == hop.right_column):
+        inner.where = [f"{at(0, hop.right_column)} IS NOT NULL"]
+    query = Query([table], display_sql(table))
+    query.where = [f"{at(0, table.key_name)} NOT IN ({inner.sql})"]
+    return ask.draft(query, **_without_words(ask, relation, ask.subject(relation.target).plain))
+
+
+@intent(
+    "hard",
+    "How many {np} {lack} any {things}?",
+    "Count the {np} {who} {lack} any {things}.",
+    "What is the number of {np} {who} {lack} any {things}?",
+    "Find the number of {np} {who} {verb} no {things}.",
+    "Tell me how many {np} {verb} no {things}.",
+    "How many of the {np} {verb} no {things} at all?",
+    "How many {np} {never} any {things}?",
+)
+def count_without(ask: Asker) -> Draft | None:
+    relation = ask.relation(many=True)
+    if relation is None or relation.complete:
+        return None
+    hop = relation.hops[0]
+    if None in next(r.values for r in hop.right.references if r.name == hop.right_column):
+        return None
+    inner = Query([hop.right], [at(0, hop.right_column)])
+    query = Query([relation.source], ["count(*)"])
+    query.where = [f"{at(0, relation.source.key_name)} NOT IN ({inner.sql})"]
+    return ask.draft(query, **_without_words(ask, relation, ask.subject(relation.target).plain))
+
+
+@intent("hard", *WITHOUT_PHRASINGS)
+def without_such(ask: Asker) -> Draft | None:
+    """Those that have no target with some property."""
+    relation = ask.relation(many=True, hops=1)
+    if relation is None:
+        return None
+    table, target = relation.source, relation.target
+    condition = ask.condition(target, share=(0.1, 0.6))
+    hop = relation.hops[0]
+    if condition is None or None in next(
+        r.values for r in target.references if r.name == hop.right_column
+    ):
+        return None
+    inner = Query([target], [at(0, hop.right_column)], where=[condition.sql()])
+    query = Query([table], display_sql(table))
+    differs = [query.sql]
+    query.where = [f"{at(0, table.key_name)} NOT IN ({inner.sql})"]
+    things = ask.subject(target, condition.saying).phrase()
+    return ask.draft(query, differs=differs, **_without_words(ask, relation, things))
+
+
+@intent("hard", *NAMES_PHRASINGS)
+def with_such(ask: Asker) -> Draft | None:
+    """Those that have a target with some property, as a nested query."""
+    relation = ask.relation(many=True, hops=1)
+    if relation is None:
+        return None
+    table, target = relation.source, relation.target
+    condition = ask.condition(target, share=(0.02, 0.4))
+    if condition is None:
+        return None
+    inner = Query([target], [at(0, relation.hops[0].right_column)], where=[condition.sql()])
+    query = Query([table], display_sql(table))
+    differs = [query.sql]
+    query.where = [f"{at(0, table.key_name)} IN ({inner.sql})"]
+    things = ask.subject(target, condition.saying).phrase(many=False)
+    saying = Saying("verb", f"{relation.verb.spec} at least one {things}")
+    return ask.draft(query, differs=differs, **names_words(ask, table, saying))
+
+
+@intent("hard", *NAMES_PHRASINGS)
+def of_the_extreme(ask: Asker) -> Draft | None:
+    """The children of the parent that is first in something."""
+    relation = ask.relation(many=False, hops=1)
+    if relation is None:
+        return None
+    table, target = relation.source, relation.target
+    column = ask.column(target, *ORDERABLE, full=True)
+    if column is None:
+        return None
+    top = ask.rng.random() < 0.65
+    inner = Query(
+        [target],
+        [at(0, target.key_name)],
+        order=[at(0, column) + (" DESC" if top else "")],
+        limit=1,
+    )
+    query = Query([table], display_sql(table))
+    query.where = [f"{at(0, relation.hops[0].left_column)} = ({inner.sql})"]
+    probe = ask.draft(inner)
+    saying = Saying(
+        "verb", f"{relation.verb.spec} the {superlative(column, ask.subject(target), top)}"
+    )
+    words = names_words(ask, table, saying)
+    return Draft(query.sql, words, (), probe.ties, 1)
+
+
+@intent(
+    "extra",
+    "Which other {np} have the same {column} as {one}? Give their {names}.",
+    "Find the {names} of the {np} that have the same {column} as {one}, leaving out {one}.",
+    "List the {names} of all other {np} with the same {column} as {one}.",
+    "What are the {names} of the other {np} that share the {column} of {one}?",
+    "Apart from {one}, which {np} have the same {column}? Show their {names}.",
+    "Give the {name} of every other {noun} whose {column} is the same as that of {one}.",
+)
+def same_as(ask: Asker) -> Draft | None:
+    table = ask.table(named=True, kinds=("category",))
+    column = ask.column(table, "category", full=True) if table else None
+    if table is None or column is None or len(table.display) != 1:
+        return None
+    row = ask.rng.randrange(table.size)
+    inner = Query([table], [at(0, column)], where=is_row(table, row))
+    query = Query([table], display_sql(table), where=[f"{at(0, column)} = ({inner.sql})"])
+    query.where += [part.replace(" = ", " != ", 1) for part in is_row(table, row)]
+    subject = ask.subject(table)
+    return ask.draft(
+        query,
+        np=subject.plain,
+        noun=subject.noun,
+        column=ask.one_of(*column.spec.words),
+        names=names_of(table),
+        name=names_of(table, False),
+        one=called(table, row, ask.rng),
+    )
+
+
+@intent(
+    "hard",
+    "How many {things} {asked} on average?",
+    "What is the average number of {things} per {one}, counting only {np} {who} {verb} any?",
+    "On average, how many {things} {verb_np} {who} {verb} at least one?",
+    "Find the average number of {things} for each {one} that {verbs} any.",
+    "Counting only {np} with at least one, what is the mean number of {things} per {one}?",
+    "Give the average count of {things} per {one}, leaving out {np} without any.",
+)
+def average_count(ask: Asker) -> Draft | None:
+    relation = ask.relation(many=True, hops=1)
+    if relation is None:
+        return None
+    hop = relation.hops[0]
+    inner = Query([hop.right], ["count(*) AS n"], group=[at(0, hop.right_column)])
+    if None in next(r.values for r in hop.right.references if r.name == hop.right_column):
+        return None
+    subject = ask.subject(relation.source)
+    words = {
+        "things": ask.subject(relation.target).plain,
+        "one": subject.noun,
+        "np": subject.plain,
+        "who": relation.source.who,
+        "verb": relation.verb.form(),
+        "verbs": relation.verb.form(many=False),
+        "verb_np": f"are there for {subject.plain}",
+    }
+    if relation.complete:
+        words["asked"] = relation.verb.asked(f"each {subject.noun}")
+    return Draft(f"SELECT avg(n) FROM ({inner.sql})", words)

@@ -1,0 +1,159 @@
+"""Questions about order and extremes in one table."""
+
+from __future__ import annotations
+
+from sql_env.worlds.english import number_word, plural
+from sql_env.worlds.intents.base import (
+    ORDERABLE,
+    Asker,
+    Draft,
+    direction_words,
+    intent,
+    superlative,
+)
+from sql_env.worlds.query import Query, at
+from sql_env.worlds.subjects import display_sql, names_of
+
+ORDERED_PHRASINGS = (
+    "List the {names} of all {np} {how}.",
+    "What are the {names} of the {np}, {sorted}?",
+    "Show the {names} of {np} {how}.",
+    "Give me the {names} of all {np}, {sorted}.",
+    "Sort the {np} {how} and list their {names}.",
+    "Return the {names} of the {np}, {sorted}.",
+    "I want the {names} of all {np}, arranged {how}.",
+)
+
+
+def _ordered(ask: Asker, conditioned: bool, extra_column: bool) -> Draft | None:
+    table = ask.table(kinds=ORDERABLE)
+    column = ask.column(table, *ORDERABLE, full=True) if table else None
+    if table is None or column is None:
+        return None
+    down = ask.rng.random() < 0.5
+    query = Query([table], display_sql(table), order=[at(0, column) + (" DESC" if down else "")])
+    names = names_of(table)
+    if extra_column:
+        query.select.append(at(0, column))
+        names = f"{names} and {plural(column.spec.words[0])}"
+    subject = ask.subject(table)
+    differs = []
+    if conditioned:
+        condition = ask.condition(table, without=[column])
+        if condition is None:
+            return None
+        differs.append(query.sql)
+        query.where.append(condition.sql())
+        subject = subject.narrowed(condition.saying)
+    how = direction_words(column, down)
+    return ask.draft(
+        query,
+        differs=differs,
+        names=names,
+        np=subject.phrase(),
+        how=how,
+        sorted=f"{ask.one_of('sorted', 'ordered')} {how}",
+    )
+
+
+@intent("easy", *ORDERED_PHRASINGS)
+def ordered_list(ask: Asker) -> Draft | None:
+    return _ordered(ask, conditioned=False, extra_column=False)
+
+
+@intent("medium", *ORDERED_PHRASINGS)
+def ordered_filtered(ask: Asker) -> Draft | None:
+    return _ordered(ask, conditioned=True, extra_column=False)
+
+
+@intent("medium", *ORDERED_PHRASINGS)
+def ordered_columns(ask: Asker) -> Draft | None:
+    return _ordered(ask, conditioned=False, extra_column=True)
+
+
+SUPERLATIVE_PHRASINGS = (
+    "What is the {name} of the {one}?",
+    "Find the {name} of the {one}.",
+    "Give me the {name} of the {one}.",
+    "Who is the {person}?",
+    "Show the {name} of the {one}.",
+    "I would like to know the {name} of the {one}.",
+    "Tell me the {name} of the {one}.",
+    "Return the {name} of the {one}.",
+)
+
+
+def _superlative(ask: Asker, conditioned: bool, extra_column: bool) -> Draft | None:
+    table = ask.table(kinds=ORDERABLE)
+    column = ask.column(table, *ORDERABLE, full=True) if table else None
+    if table is None or column is None:
+        return None
+    top = ask.rng.random() < 0.6
+    query = Query(
+        [table], display_sql(table), order=[at(0, column) + (" DESC" if top else "")], limit=1
+    )
+    name = names_of(table, False)
+    if extra_column:
+        other = ask.column(table, *ORDERABLE, "category", without=[column])
+        if other is None:
+            return None
+        query.select.append(at(0, other))
+        name = f"{name} and {ask.one_of(*other.spec.words)}"
+    subject = ask.subject(table)
+    differs = []
+    if conditioned:
+        condition = ask.condition(table, without=(column, *table.display), share=(0.06, 0.7))
+        if condition is None:
+            return None
+        differs.append(query.sql)
+        query.where.append(condition.sql())
+        subject = subject.narrowed(condition.saying)
+    one = superlative(column, subject, top)
+    words = {"name": name, "one": one}
+    if table.spec.person and table.display and not extra_column:
+        words["person"] = one
+    return ask.draft(query, differs=differs, **words)
+
+
+@intent("medium", *SUPERLATIVE_PHRASINGS)
+def superlative_row(ask: Asker) -> Draft | None:
+    return _superlative(ask, conditioned=False, extra_column=False)
+
+
+@intent("medium", *SUPERLATIVE_PHRASINGS)
+def superlative_columns(ask: Asker) -> Draft | None:
+    return _superlative(ask, conditioned=False, extra_column=True)
+
+
+@intent("hard", *SUPERLATIVE_PHRASINGS)
+def superlative_filtered(ask: Asker) -> Draft | None:
+    return _superlative(ask, conditioned=True, extra_column=False)
+
+
+@intent(
+    "medium",
+    "What are the {names} of the {n} {many}?",
+    "List the {names} of the {n} {many}.",
+    "Find the {n} {many} and give their {names}.",
+    "Show me the {names} of the {n} {many}.",
+    "Return the {names} of the {n} {many}.",
+    "Give the {names} of the {n} {many}.",
+    "I am looking for the {names} of the {n} {many}.",
+)
+def top_rows(ask: Asker) -> Draft | None:
+    table = ask.table(kinds=ORDERABLE)
+    column = ask.column(table, *ORDERABLE, full=True) if table else None
+    if table is None or column is None:
+        return None
+    top = ask.rng.random() < 0.6
+    n = ask.rng.choice((2, 3, 3, 4, 5))
+    if table.size < 2 * n:
+        return None
+    query = Query(
+        [table], display_sql(table), order=[at(0, column) + (" DESC" if top else "")], limit=n
+    )
+    number = ask.one_of(str(n), number_word(n))
+    subject = ask.subject(table)
+    return ask.draft(
+        query, names=names_of(table), n=number, many=superlative(column, subject, top, many=True)
+    )

@@ -1,0 +1,98 @@
+"""A SELECT under construction, written out the way Spider writes its queries."""
+
+from __future__ import annotations
+
+import random
+import re
+from dataclasses import dataclass, field
+
+from sql_env.worlds.building import Hop, Relation, Value, WorldColumn, WorldTable
+
+_MARK = re.compile("\x01(\\d+)\x01")
+
+
+def literal(value: Value) -> str:
+    """A value as SQL."""
+    if isinstance(value, str):
+        return "'" + value.replace("'", "''") + "'"
+    return str(value)
+
+
+def at(position: int, name: str | WorldColumn) -> str:
+    """A column of the table at a position; the alias is filled in when the query is written."""
+    return f"\x01{position}\x01{name.name if isinstance(name, WorldColumn) else name}"
+
+
+@dataclass
+class Query:
+    """One SELECT. Aliases T1, T2, … appear only where several tables are joined.
+
+    The first table is at position 0; `join` returns the position of the table it reaches.
+    """
+
+    tables: list[WorldTable]
+    select: list[str] = field(default_factory=list)
+    distinct: bool = False
+    joins: list[tuple[int, Hop, int]] = field(default_factory=list)
+    where: list[str] = field(default_factory=list)
+    group: list[str] = field(default_factory=list)
+    having: list[str] = field(default_factory=list)
+    order: list[str] = field(default_factory=list)
+    limit: int | None = None
+    flipped: bool = False  # name the tables from the far end of the path
+    first_alias: int = 1
+    always_alias: bool = False
+
+    def join(self, relation: Relation, start: int = 0) -> int:
+        """Follow a relation from the table at `start`."""
+        return self.follow(relation.hops, start)
+
+    def follow(self, hops: tuple[Hop, ...], start: int = 0) -> int:
+        position = start
+        for hop in hops:
+            self.tables.append(hop.right)
+            self.joins.append((position, hop, len(self.tables) - 1))
+            position = len(self.tables) - 1
+        return position
+
+    def flip(self, rng: random.Random) -> None:
+        """Name the tables in the other order, sometimes; a path reads the same both ways."""
+        straight = all(left == right - 1 for left, _, right in self.joins)
+        self.flipped = straight and rng.random() < 0.4
+
+    @property
+    def sql(self) -> str:
+        positions = list(range(len(self.tables)))
+        joins = [(right, left, hop) for left, hop, right in self.joins]
+        if self.flipped:
+            positions.reverse()
+            joins = [(left, right, hop) for left, hop, right in reversed(self.joins)]
+        named = len(positions) > 1 or self.always_alias
+        aliases = {p: f"T{i}" for i, p in enumerate(positions, self.first_alias)}
+
+        def table(position: int) -> str:
+            name = self.tables[position].name
+            return f"{name} AS {aliases[position]}" if named else name
+
+        parts = ["SELECT DISTINCT" if self.distinct else "SELECT", ", ".join(self.select)]
+        parts += ["FROM", table(positions[0])]
+        for new, _old, hop in joins:
+            left, right = (hop.left_column, hop.right_column)
+            near, far = (_old, new) if not self.flipped else (new, _old)
+            on = f"{aliases[near]}.{left} = {aliases[far]}.{right}"
+            parts.append(f"JOIN {table(new)} ON {on}")
+        if self.where:
+            parts.append("WHERE " + " AND ".join(self.where))
+        if self.group:
+            parts.append("GROUP BY " + ", ".join(self.group))
+        if self.having:
+            parts.append("HAVING " + " AND ".join(self.having))
+        if self.order:
+            parts.append("ORDER BY " + ", ".join(self.order))
+        if self.limit is not None:
+            parts.append(f"LIMIT {self.limit}")
+
+        def named_column(match: re.Match[str]) -> str:
+            return f"{aliases[int(match[1])]}." if named else ""
+
+        return _MARK.sub(named_column, " ".join(parts))

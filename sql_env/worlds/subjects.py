@@ -1,0 +1,111 @@
+"""Noun phrases: what a question speaks of, with the conditions that narrow it down."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, replace
+
+from sql_env.worlds.building import WorldColumn, WorldTable
+from sql_env.worlds.conditions import Condition
+from sql_env.worlds.english import Saying, listing, plural
+from sql_env.worlds.query import at
+
+
+@dataclass(frozen=True, eq=False)
+class Subject:
+    """Rows of a table in words: `female doctors from Norway who are older than 50`."""
+
+    table: WorldTable
+    noun: str
+    sayings: tuple[Saying, ...] = ()
+
+    def narrowed(self, *sayings: Saying) -> Subject:
+        return replace(self, sayings=(*self.sayings, *sayings))
+
+    @property
+    def plain(self) -> str:
+        """The noun for many, bare."""
+        return plural(self.noun)
+
+    def phrase(self, many: bool = True, before: str = "") -> str:
+        """The noun with everything said about it; `before` goes where an adjective goes."""
+        who = self.table.who
+        adjectives = [s.text for s in self.sayings if s.kind == "adj"]
+        rest = [s for s in self.sayings if s.kind != "adj"]
+        noun = self.plain if many else self.noun
+        parts = [before, *adjectives, noun]
+        if rest:
+            light = sorted(rest, key=lambda s: s.kind not in ("be", "was", "have"))
+            parts.append(light[0].modifier(who, many))
+            opened = light[0].kind == "verb"
+            for i, saying in enumerate(light[1:]):
+                joint = "and" if i or opened or light[0].kind == "whose" else ""
+                if saying.kind != "whose" and (opened or i):
+                    parts += [joint, saying.predicate(many)]
+                else:
+                    parts += [joint, saying.clause(who, many)]
+        return " ".join(part for part in parts if part)
+
+    def predicate(self, word: str = "and") -> str:
+        """The conditions as said of many: `are from Norway and are older than 50`."""
+        return f" {word} ".join(saying.predicate(True) for saying in self.sayings)
+
+    def either(self) -> str:
+        """The noun with its conditions as alternatives."""
+        clauses = " or ".join(
+            saying.predicate(True) for saying in self.sayings if saying.kind != "whose"
+        )
+        return f"{self.plain} {self.table.who} {clauses}"
+
+
+def names_of(table: WorldTable, many: bool = True) -> str:
+    """What the display columns are called: `names`, `first and last names`, `IDs`."""
+    display = table.display
+    if not display:
+        return "IDs" if many else "ID"
+    if len(display) == 2:
+        return "first and last names" if many else "first and last name"
+    word = display[0].spec.words[0]
+    return plural(word) if many else word
+
+
+def display_sql(table: WorldTable, position: int = 0) -> list[str]:
+    """The display columns in SQL, or the key where there are none."""
+    if not table.display:
+        return [at(position, table.key_name)]
+    return [at(position, column) for column in table.display]
+
+
+def row_name(table: WorldTable, row: int) -> str:
+    """The display name of one row."""
+    return " ".join(str(column.values[row]) for column in table.display)
+
+
+def called(table: WorldTable, row: int, rng: random.Random) -> str:
+    """One row in a sentence: `the Cardiology department`, `Ada Berg`, `the book "Dune"`."""
+    name = row_name(table, row)
+    if table.spec.called:
+        return rng.choice(table.spec.called).format(name)
+    if table.spec.person:
+        return name
+    return f"the {table.spec.nouns[0]} {name}"
+
+
+def is_row(table: WorldTable, row: int, position: int = 0) -> list[str]:
+    """SQL conditions that pick one row by its display name."""
+    return [
+        Condition(
+            column, f"{{}} = {_quoted(column.values[row])}", Saying("be", ""), bool, "eq"
+        ).sql(position)
+        for column in table.display
+    ]
+
+
+def _quoted(value: object) -> str:
+    return "'" + str(value).replace("'", "''") + "'"
+
+
+def column_words(columns: list[WorldColumn], rng: random.Random, many: bool = True) -> str:
+    """`salaries and ages`."""
+    words = [rng.choice(column.spec.words) for column in columns]
+    return listing([plural(word) if many else word for word in words])
