@@ -16,7 +16,7 @@ from sql_env.core.database import Cell, Database, DatabaseOpenError, QueryResult
 from sql_env.core.verifier import build_gold
 from sql_env.hardness import HardnessError, hardness
 from sql_env.models import AnswerType, QuestionRecord
-from sql_env.sources.raw import RawQuestion, SourceError
+from sql_env.sources.raw import RawQuestion, SourceError, name_some
 
 NO_SPLIT = "all"
 
@@ -50,7 +50,7 @@ def enrich(
         if name not in databases:
             raise SourceError(
                 f"{asked[0].question_id}: unknown database {name!r}. "
-                f"There are: {', '.join(sorted(databases))}"
+                f"There are: {name_some(databases, name)}"
             )
         database = open_checked(databases[name])
         for question in asked:

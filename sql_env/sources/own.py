@@ -13,7 +13,14 @@ from typing import Any, get_args
 
 from sql_env.models import Difficulty
 from sql_env.questions import read_json_objects
-from sql_env.sources.raw import RawQuestion, Source, SourceError, find_databases, required
+from sql_env.sources.raw import (
+    RawQuestion,
+    Source,
+    SourceError,
+    find_databases,
+    name_some,
+    required,
+)
 
 QUESTION = ("question", "question_text", "utterance", "nl", "text")
 SQL = ("sql", "query", "gold_sql", "gold_query", "gold")
@@ -120,17 +127,18 @@ def _optional(fields: Mapping[str, Any], names: tuple[str, ...]) -> str | None:
 
 def _database(fields: Mapping[str, Any], databases: Mapping[str, Path], place: str) -> str:
     name = _optional(fields, DATABASE)
-    there = ", ".join(sorted(databases))
     if name is None:
         if len(databases) == 1:
             return next(iter(databases))
         raise SourceError(
             f"{place}: does not say which database it is about (field {' or '.join(DATABASE)}). "
-            f"There are: {there}"
+            f"There are: {name_some(databases)}"
         )
     stem = Path(name).stem if Path(name).suffix in (".sqlite", ".sqlite3", ".db") else name
     if stem not in databases:
-        raise SourceError(f"{place}: unknown database {name!r}. There are: {there}")
+        raise SourceError(
+            f"{place}: unknown database {name!r}. There are: {name_some(databases, stem)}"
+        )
     return stem
 
 

@@ -9,7 +9,7 @@ from typing import Literal
 from sql_env.models import QuestionRecord
 from sql_env.sources.enrich import LeftOut, enrich
 from sql_env.sources.normalise import normalised_sql
-from sql_env.sources.raw import RawQuestion, Source, SourceError
+from sql_env.sources.raw import RawQuestion, Source, SourceError, name_some
 from sql_env.sources.spider import CORE_DATABASES, TRAINING_PARTS
 from sql_env.sources.splitting import hold_out_databases, split_by_database, split_by_question
 
@@ -57,12 +57,11 @@ def prepare_spider(
     """
     if hold_out and not wide:
         raise SourceError("--hold-out takes its questions from the wide set: add --wide")
-    _check_databases(source, databases)
-    core, left_out = enrich(
-        (item for item in source.questions if item.database in databases), source.databases
-    )
+    chosen = only_databases(source, databases)
+    core, left_out = enrich(chosen.questions, chosen.databases)
     if left_out and set(databases) == set(CORE_DATABASES):
         raise SourceError(f"this copy of Spider is damaged: {_names(left_out)}")
+    # Also without `wide`: a split must not depend on what else is prepared.
     trained_elsewhere = frozenset(
         normalised_sql(item.sql) for item in source.questions if _is_wide(item, databases)
     )
@@ -88,7 +87,9 @@ def prepare_all(
     Raises:
         SourceError: no gold query runs; or, without `skip_failing`, one does not.
     """
-    records, left_out = enrich(source.questions, source.databases)
+    asked, left_out = _with_database(source, source.questions)
+    records, failed = enrich(asked, source.databases)
+    left_out += failed
     if left_out and not skip_failing:
         raise SourceError(
             f"{len(left_out)} of {len(source.questions)} questions cannot be used: "
@@ -121,15 +122,9 @@ def split(
 
 
 def _wide(source: Source, core: Sequence[str]) -> tuple[list[QuestionRecord], list[LeftOut]]:
-    left_out: list[LeftOut] = []
-    asked: list[RawQuestion] = []
-    for item in source.questions:
-        if not _is_wide(item, core):
-            continue
-        if item.database in source.databases:
-            asked.append(item)
-        else:
-            left_out.append(LeftOut(item.question_id, f"no database {item.database!r} here"))
+    asked, left_out = _with_database(
+        source, (item for item in source.questions if _is_wide(item, core))
+    )
     records, failed = enrich(asked, source.databases)
     left_out += failed
     left_out += [
@@ -138,6 +133,20 @@ def _wide(source: Source, core: Sequence[str]) -> tuple[list[QuestionRecord], li
         if record.gold_answer == []
     ]
     return [record for record in records if record.gold_answer != []], left_out
+
+
+def _with_database(
+    source: Source, questions: Iterable[RawQuestion]
+) -> tuple[list[RawQuestion], list[LeftOut]]:
+    """Copies of a dataset are often partial: leave out questions without their database."""
+    asked: list[RawQuestion] = []
+    left_out: list[LeftOut] = []
+    for item in questions:
+        if item.database in source.databases:
+            asked.append(item)
+        else:
+            left_out.append(LeftOut(item.question_id, f"no database {item.database!r} here"))
+    return asked, left_out
 
 
 def _is_wide(item: RawQuestion, core: Sequence[str]) -> bool:
@@ -149,10 +158,10 @@ def _check_databases(source: Source, names: Sequence[str]) -> None:
     for name in names:
         if name not in asked_about or name not in source.databases:
             what = "no questions about" if name in source.databases else "no file of"
-            there = ", ".join(sorted(asked_about & set(source.databases)))
             raise SourceError(
-                f"the source has {what} the database {name!r}. It has: {there}. "
-                "Choose among them with --db-ids"
+                f"the source has {what} the database {name!r}. "
+                f"It has: {name_some(asked_about & source.databases.keys(), name)}. "
+                "Choose with --db-ids NAME, or --db-ids all"
             )
 
 

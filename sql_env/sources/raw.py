@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from sql_env.models import Difficulty
+
+_NAMES_LISTED = 20
 
 
 class SourceError(ValueError):
@@ -50,6 +53,15 @@ def required(item: Mapping[str, Any], names: Iterable[str], place: str) -> str:
                 raise SourceError(f"{place}: the field {name!r} is {value!r}, not a text")
             return value.strip()
     raise SourceError(f"{place}: has no field {' or '.join(map(repr, names))}: it has {[*item]}")
+
+
+def name_some(names: Iterable[str], near: str = "") -> str:
+    """A list of names for a message; of many, those most like `near`."""
+    every = sorted(names)
+    if len(every) <= _NAMES_LISTED:
+        return ", ".join(every) or "none"
+    alike = get_close_matches(near, every, n=3, cutoff=0.4) or every[:3]
+    return f"{', '.join(alike)} and {len(every) - len(alike)} others"
 
 
 def find_databases(*folders: Path) -> dict[str, Path]:

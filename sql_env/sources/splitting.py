@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 
 from sql_env.models import QuestionRecord
 from sql_env.sources.normalise import normalised_sql
@@ -33,36 +33,61 @@ def split_by_question(
         trained_elsewhere: normalised gold queries that other training questions have; they stay
             in train.
     """
-    return _split(
-        records, lambda record: normalised_sql(record.gold_sql), seed, share, trained_elsewhere
+    groups: dict[str, list[QuestionRecord]] = defaultdict(list)
+    for record in records:
+        groups[normalised_sql(record.gold_sql)].append(record)
+    candidates = [group for sql, group in groups.items() if sql not in trained_elsewhere]
+    random.Random(seed).shuffle(candidates)
+    chosen = {id(record) for group in _choose(candidates, records, share) for record in group}
+    return (
+        [record for record in records if id(record) not in chosen],
+        [record for record in records if id(record) in chosen],
     )
 
 
 def split_by_database(
     records: Sequence[QuestionRecord], seed: int, share: float = EVAL_SHARE
 ) -> tuple[list[QuestionRecord], list[QuestionRecord]]:
-    """(train, eval): every database on one side only."""
-    if len({record.database_name for record in records}) < 2:
+    """(train, eval): every database on one side only.
+
+    Of many draws the one whose eval side comes nearest to its share, of every hardness too.
+    """
+    sizes = Counter(record.database_name for record in records)
+    if len(sizes) < 2:
         raise SourceError("a split by database needs questions about two databases or more")
-    return _split(records, lambda record: record.database_name, seed, share)
+    levels = Counter(record.difficulty for record in records)
+    wanted = max(round(share * len(records)), min(sizes.values()))
+
+    def distance(chosen: set[str]) -> float:
+        held = Counter(r.difficulty for r in records if r.database_name in chosen)
+        uneven = sum(abs(held[level] - share * count) for level, count in levels.items())
+        return uneven + abs(held.total() - share * len(records)) + len(_shared(records, chosen))
+
+    draw = random.Random(seed)
+    names = sorted(sizes)
+    draws = [_fill(draw.sample(names, len(names)), sizes, wanted)[0] for _ in range(_ATTEMPTS)]
+    chosen = min(draws, key=distance)
+    return (
+        [record for record in records if record.database_name not in chosen],
+        [record for record in records if record.database_name in chosen],
+    )
 
 
-def _split(
-    records: Sequence[QuestionRecord],
-    key: Callable[[QuestionRecord], str],
-    seed: int,
-    share: float,
-    not_for_eval: frozenset[str] = frozenset(),
-) -> tuple[list[QuestionRecord], list[QuestionRecord]]:
-    groups: dict[str, list[QuestionRecord]] = defaultdict(list)
-    for record in records:
-        groups[key(record)].append(record)
-    candidates = [group for name, group in groups.items() if name not in not_for_eval]
-    random.Random(seed).shuffle(candidates)
-    chosen = {id(record) for group in _choose(candidates, records, share) for record in group}
-    train = [record for record in records if id(record) not in chosen]
-    held = [record for record in records if id(record) in chosen]
-    return train, held
+def _fill(names: Sequence[str], sizes: Counter[str], wanted: int) -> tuple[set[str], int]:
+    """Databases in this order, as many as fit; and how many questions are still missing."""
+    chosen = set()
+    for name in names:
+        if sizes[name] <= wanted:
+            chosen.add(name)
+            wanted -= sizes[name]
+    return chosen, wanted
+
+
+def _shared(records: Sequence[QuestionRecord], chosen: set[str]) -> set[str]:
+    """Gold queries that the chosen databases have in common with the others."""
+    inside = {normalised_sql(r.gold_sql) for r in records if r.database_name in chosen}
+    outside = {normalised_sql(r.gold_sql) for r in records if r.database_name not in chosen}
+    return inside & outside
 
 
 def _choose(
@@ -77,13 +102,7 @@ def _choose(
     wanted = round(share * len(records))
     chosen: list[list[QuestionRecord]] = []
     left = list(range(len(groups)))
-    while wanted > 0:
-        fitting = [index for index in left if len(groups[index]) <= wanted]
-        if not fitting:
-            # Only large groups are left: the nearest miss beats an empty side.
-            if chosen:
-                break
-            fitting = left
+    while fitting := [index for index in left if len(groups[index]) <= wanted]:
         best = max(
             fitting,
             key=lambda index: (
@@ -123,28 +142,20 @@ def hold_out_databases(records: Sequence[QuestionRecord], at_least: int, seed: i
     largest = max(at_least // 8, min(sizes.values(), default=0))
     pool = sorted(name for name, size in sizes.items() if size <= largest)
     together = sum(sizes[name] for name in pool)
-    if together < at_least or len(pool) == len(sizes):
+    if together < at_least:
         raise SourceError(
-            f"--hold-out {at_least}: the databases of at most {largest} questions have "
-            f"{together} of {len(records)} together: ask for fewer"
+            f"--hold-out {at_least}: the databases of at most {largest} questions have only "
+            f"{together} together: ask for fewer"
         )
-    queries = [(record, normalised_sql(record.gold_sql)) for record in records]
     levels = {record.difficulty for record in records}
     draw = random.Random(seed)
     for _ in range(_ATTEMPTS):
         draw.shuffle(pool)
-        chosen: set[str] = set()
-        missing = at_least
-        for name in pool:
-            if sizes[name] <= missing:
-                chosen.add(name)
-                missing -= sizes[name]
+        chosen, missing = _fill(pool, sizes, at_least)
         if missing:
             chosen.add(min((sizes[name], name) for name in pool if name not in chosen)[1])
-        inside = {sql for record, sql in queries if record.database_name in chosen}
-        outside = {sql for record, sql in queries if record.database_name not in chosen}
         found = {record.difficulty for record in records if record.database_name in chosen}
-        if found == levels and not inside & outside:
+        if chosen != {*sizes} and found == levels and not _shared(records, chosen):
             return chosen
     raise SourceError(
         f"--hold-out {at_least}: no choice of databases has every hardness and shares no gold "

@@ -1,0 +1,223 @@
+"""Spider's layout and its relatives: small copies for the details, the real one for the numbers."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from dataset_layouts import SHOP_QUESTIONS, make_kaggle, make_spider, write_json
+
+from sql_env.questions import QuestionLoadError
+from sql_env.sources.normalise import normalised_sql
+from sql_env.sources.prepare import Prepared, prepare_all, prepare_spider
+from sql_env.sources.raw import Source, SourceError
+from sql_env.sources.spider import CORE_DATABASES, read_spider
+
+
+def test_questions_are_read_and_named_by_database(tmp_path: Path) -> None:
+    source = read_spider(make_spider(tmp_path))
+    assert len(source.questions) == 2 * len(SHOP_QUESTIONS)
+    assert source.questions[0].question_id == "shop-000"
+    assert source.questions[len(SHOP_QUESTIONS) + 1].question_id == "store-001"
+    assert {item.part for item in source.questions} == {"train_spider", "dev"}
+    assert source.databases["store"] == tmp_path / "database" / "store" / "store.sqlite"
+
+
+def test_labels_are_used_where_there_are_some(tmp_path: Path) -> None:
+    make_spider(tmp_path)
+    write_json(tmp_path / "hardness.json", {"dev": ["extra", None] + ["easy"] * 8})
+    records = prepare_all(read_spider(tmp_path), split_by="none").records
+    by_id = {record.question_id: record.difficulty for record in records}
+    assert by_id["store-000"] == "extra"  # the label, not what the query would say
+    assert by_id["store-001"] == "easy"  # computed
+    assert by_id["shop-004"] == "easy"
+
+
+def test_labels_that_do_not_fit(tmp_path: Path) -> None:
+    make_spider(tmp_path)
+    write_json(tmp_path / "hardness.json", {"dev": ["easy"]})
+    with pytest.raises(SourceError, match=r"1 labels for the 10 questions of dev.json"):
+        read_spider(tmp_path)
+    write_json(tmp_path / "hardness.json", {"dev": ["easyish"] * 10})
+    with pytest.raises(SourceError, match="not of the form"):
+        read_spider(tmp_path)
+    (tmp_path / "hardness.json").write_text('{"dev":\n [}')
+    with pytest.raises(SourceError, match="line 2: malformed JSON"):
+        read_spider(tmp_path)
+
+
+def test_kaggledbqa_loads_each_question_once(tmp_path: Path) -> None:
+    source = read_spider(make_kaggle(tmp_path))
+    assert len(source.questions) == 2 * len(SHOP_QUESTIONS)
+    prepared = prepare_all(source)
+    assert prepared.counts() == {"train": 14, "eval": 6}
+    assert {record.database_name for record in prepared.records} == {"Shop", "Store"}
+
+
+def test_kaggledbqa_with_only_the_two_halves(tmp_path: Path) -> None:
+    make_kaggle(tmp_path)
+    (tmp_path / "examples" / "Shop.json").unlink()
+    assert len(read_spider(tmp_path).questions) == 2 * len(SHOP_QUESTIONS)
+
+
+def test_another_layout(tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match="not Spider's layout: looked for database/"):
+        read_spider(tmp_path)
+
+
+def test_malformed_questions(tmp_path: Path) -> None:
+    make_spider(tmp_path)
+    (tmp_path / "dev.json").write_text('[\n{"db_id": "store"\n]')
+    with pytest.raises(QuestionLoadError, match=r"dev.json, line 3, column 1: malformed JSON"):
+        read_spider(tmp_path)
+
+
+@pytest.mark.parametrize("field", ["db_id", "question", "query"])
+def test_record_without_a_field(tmp_path: Path, field: str) -> None:
+    make_spider(tmp_path)
+    records = json.loads((tmp_path / "dev.json").read_text())
+    del records[3][field]
+    write_json(tmp_path / "dev.json", records)
+    with pytest.raises(SourceError, match=rf"dev.json: record 3: has no field '{field}'"):
+        read_spider(tmp_path)
+
+
+def test_a_core_database_that_is_not_there(tmp_path: Path) -> None:
+    source = read_spider(make_spider(tmp_path))
+    with pytest.raises(SourceError, match="no file of the database 'student_assessment'"):
+        prepare_spider(source)
+    (tmp_path / "train_spider.json").unlink()
+    with pytest.raises(SourceError, match="no questions about the database 'shop'"):
+        prepare_spider(read_spider(tmp_path), databases=["shop"])
+
+
+def test_hold_out_without_wide(tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match="add --wide"):
+        prepare_spider(read_spider(make_spider(tmp_path)), databases=["store"], hold_out=5)
+
+
+def test_wide_takes_training_questions_that_return_rows(tmp_path: Path) -> None:
+    make_spider(tmp_path, ("shop", "mart", "store", "dev_shop"))
+    records = json.loads((tmp_path / "train_spider.json").read_text())
+    records += [
+        {"db_id": "mart", "question": "Broken?", "query": "SELECT nothing FROM nowhere"},
+        {"db_id": "lost", "question": "Where?", "query": "SELECT 1"},
+    ]
+    write_json(tmp_path / "train_spider.json", records)
+    prepared = prepare_spider(read_spider(tmp_path), databases=["store"], wide=True)
+    wide = [record for record in prepared.records if record.split == "wide"]
+    assert Counter(record.database_name for record in wide) == {"shop": 9, "mart": 9}
+    reasons = {item.question_id: item.reason for item in prepared.left_out}
+    assert reasons["mart-010"] == "the gold query does not run: no such table: nowhere"
+    assert reasons["lost-000"] == "no database 'lost' here"
+    assert reasons["shop-007"] == "the gold query returns no rows"
+    assert len(reasons) == 4
+
+
+def test_nothing_of_eval_is_trained_on_in_wide(tmp_path: Path) -> None:
+    make_spider(tmp_path, ("shop", "store"))
+    records = json.loads((tmp_path / "train_spider.json").read_text())
+    # The other database shares all but two of the queries: only those may be in eval.
+    write_json(tmp_path / "train_spider.json", records[:8])
+    prepared = prepare_spider(read_spider(tmp_path), databases=["store"], wide=True)
+    held = {record.gold_sql for record in prepared.records if record.split == "eval"}
+    assert held == {sql for _, sql in SHOP_QUESTIONS[8:]}
+
+
+def test_a_broken_gold_in_the_core_set_means_a_damaged_copy(tmp_path: Path) -> None:
+    make_spider(tmp_path, CORE_DATABASES)
+    records = json.loads((tmp_path / "dev.json").read_text())
+    records[0]["query"] = "SELECT weight FROM product"
+    write_json(tmp_path / "dev.json", records)
+    with pytest.raises(SourceError, match=r"damaged: \n  pets_1-000: .*no such column: weight"):
+        prepare_spider(read_spider(tmp_path))
+
+
+# -- the real one --------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def spider(spider_dir: Path) -> Source:
+    return read_spider(spider_dir)
+
+
+@pytest.fixture(scope="module")
+def prepared(spider: Source) -> Prepared:
+    return prepare_spider(spider, wide=True, hold_out=340)
+
+
+def part(prepared: Prepared, split: str) -> list:
+    return [record for record in prepared.records if record.split == split]
+
+
+@pytest.mark.spider
+class TestSpiderItself:
+    def test_the_core_set_is_473_and_203(self, prepared: Prepared) -> None:
+        assert len(part(prepared, "train")) == 473
+        assert len(part(prepared, "eval")) == 203
+        core = part(prepared, "train") + part(prepared, "eval")
+        assert {record.database_name for record in core} == {*CORE_DATABASES}
+        assert Counter(record.difficulty for record in core) == {
+            "easy": 148,
+            "medium": 279,
+            "hard": 123,
+            "extra": 126,
+        }
+        assert sum(record.gold_answer == [] for record in core) == 40
+
+    def test_no_gold_query_is_shared(self, prepared: Prepared) -> None:
+        queries = {
+            split: {normalised_sql(record.gold_sql) for record in part(prepared, split)}
+            for split in ("train", "eval", "wide", "unseen")
+        }
+        for held in ("eval", "unseen"):
+            for trained in ("train", "wide"):
+                assert not queries[held] & queries[trained], (held, trained)
+
+    @pytest.mark.parametrize("trait", ["database_name", "difficulty", "answer_type"])
+    def test_both_sides_have_the_same_mix(self, prepared: Prepared, trait: str) -> None:
+        train, held = (
+            Counter(getattr(record, trait) for record in part(prepared, split))
+            for split in ("train", "eval")
+        )
+        for value in train | held:
+            assert abs(train[value] / 473 - held[value] / 203) < 0.02, value
+
+    def test_every_other_training_question_is_wide_or_unseen(self, prepared: Prepared) -> None:
+        others = part(prepared, "wide") + part(prepared, "unseen")
+        assert len(others) + len(prepared.left_out) == 7000 - 53
+        assert all(record.gold_answer != [] for record in others)
+        assert {record.database_name for record in others}.isdisjoint(CORE_DATABASES)
+
+    def test_what_does_not_run_is_left_out_by_name(self, prepared: Prepared) -> None:
+        broken = {item.question_id for item in prepared.left_out if "does not run" in item.reason}
+        assert {"assets_maintenance-027", "document_management-014"} <= broken
+
+    def test_unseen_databases_are_many_and_mixed(self, prepared: Prepared) -> None:
+        unseen, wide = part(prepared, "unseen"), part(prepared, "wide")
+        names = Counter(record.database_name for record in unseen)
+        assert 340 <= len(unseen) < 360
+        assert len(names) >= 10 and max(names.values()) <= 42
+        assert {record.difficulty for record in unseen} == {"easy", "medium", "hard", "extra"}
+        assert names.keys().isdisjoint(record.database_name for record in wide)
+
+    def test_wide_does_not_change_the_core_split(self, spider: Source, prepared: Prepared) -> None:
+        core = prepare_spider(spider).records
+        assert core == part(prepared, "train") + part(prepared, "eval")
+
+    def test_split_by_database(self, spider: Source) -> None:
+        split = prepare_spider(spider, split_by="database")
+        train, held = (
+            {record.database_name for record in part(split, name)} for name in ("train", "eval")
+        )
+        assert not train & held and train | held == {*CORE_DATABASES}
+        assert 0.25 < len(part(split, "eval")) / 676 < 0.35
+
+    def test_records_say_what_the_environment_needs(self, prepared: Prepared) -> None:
+        by_text = {record.question_text: record for record in prepared.records}
+        record = by_text["How many singers do we have?"]
+        assert record.gold_answer == 6 and record.answer_type == "integer"
+        assert record.tables_involved == ["singer"] and record.difficulty == "easy"
+        assert all(record.tables_involved for record in prepared.records)
