@@ -106,17 +106,15 @@ class ProgressCallback(TrainerCallback):  # type: ignore[misc]
             MofNCompleteColumn,
             Progress,
             TextColumn,
-            TimeElapsedColumn,
             TimeRemainingColumn,
         )
 
         self._shown = shown
         self._progress = Progress(
             TextColumn("[bold]{task.description}"),
-            BarColumn(bar_width=24),
+            BarColumn(bar_width=12),
             MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            TimeRemainingColumn(),
+            TimeRemainingColumn(compact=True, elapsed_when_finished=True),
             TextColumn("{task.fields[news]}"),
             console=console,
         )
@@ -142,9 +140,10 @@ class ProgressCallback(TrainerCallback):  # type: ignore[misc]
         logs: dict[str, Any] | None = None,
         **_: Any,
     ) -> None:
+        shown = self._shown.items()
         known = {k: v for k, v in (logs or {}).items() if k in self._shown and v is not None}
         if known:
-            news = "  ".join(f"{self._shown[k]} {float(v):.3g}" for k, v in known.items())
+            news = "  ".join(f"{name} {float(known[k]):.3g}" for k, name in shown if k in known)
             self._progress.update(self._task, news=news)
 
     def on_train_end(
@@ -160,8 +159,6 @@ class ProgressCallback(TrainerCallback):  # type: ignore[misc]
 GRPO_NEWS = {
     "reward": "reward",
     "rewards/reward_correctness/mean": "success",
-    "completions/mean_length": "tokens",
-    "entropy": "entropy",
     "step_time": "s/step",
 }
 WARMUP_NEWS = {"loss": "loss", "mean_token_accuracy": "accuracy"}

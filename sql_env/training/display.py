@@ -16,6 +16,7 @@ from sql_env.evaluation.episodes import EpisodeResult
 from sql_env.training.plots import png_bytes
 
 SHOWN_LINES = 8
+SHOWN_CHARACTERS = 300
 HTML_WIDTH = 110
 
 
@@ -75,7 +76,8 @@ def episode_panel(title: str, episode: EpisodeResult) -> RenderableType:
     """An episode as a person reads it: question, actions, what came back, the verdict."""
     lines: list[RenderableType] = [Text(episode.question, style="bold")]
     for step in episode.steps:
-        lines.append(Text(f"{step.action_type}: {step.argument}".rstrip(), style="cyan"))
+        action = f"{step.action_type}: {step.argument}".rstrip()
+        lines.append(Text(_shortened(action), style="cyan"))
         answer = Text(_shortened(step.error or step.result), style="red" if step.error else "dim")
         answer.pad_left(2)
         lines.append(answer)
@@ -133,6 +135,9 @@ def in_notebook() -> bool:
 
 
 def _shortened(text: str) -> str:
-    lines = text.split("\n")
+    lines = [
+        line if len(line) <= SHOWN_CHARACTERS else f"{line[:SHOWN_CHARACTERS]}…"
+        for line in text.split("\n")
+    ]
     more = [f"… {len(lines) - SHOWN_LINES} more lines"] if len(lines) > SHOWN_LINES else []
     return "\n".join([*lines[:SHOWN_LINES], *more])

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -51,8 +51,8 @@ class RunLog:
         text = json.dumps(config.to_dict(), indent=2, ensure_ascii=False)
         (self.path / CONFIG).write_text(text + "\n", encoding="utf-8")
 
-    def config(self) -> GRPOConfig:
-        """The configuration the run was begun with.
+    def config(self, settings: Sequence[str] = (), **values: Any) -> GRPOConfig:
+        """The configuration the run was begun with, with `settings` and `values` over it.
 
         Raises:
             ResumeError: there is none.
@@ -60,7 +60,7 @@ class RunLog:
         path = self.path / CONFIG
         if not path.is_file():
             raise ResumeError(f"{self.path} is no training run: there is no {CONFIG} in it")
-        return GRPOConfig.from_file(path)
+        return GRPOConfig.load(file=path, settings=settings, **values)
 
     def add_metrics(self, row: dict[str, Any]) -> None:
         """Append one row."""

@@ -104,7 +104,6 @@ def train_tokenizer(texts: Iterable[str], size: TinyModelSize) -> Any:
         eos_token=END,
         additional_special_tokens=[SYSTEM, USER, ASSISTANT],
         padding_side="left",
-        model_max_length=size.window,
         clean_up_tokenization_spaces=False,
     )
     wrapped.chat_template = CHAT_TEMPLATE

@@ -91,6 +91,7 @@ def train_on(
     callbacks: Sequence[TrainerCallback] = (),
 ) -> list[dict[str, Any]]:
     """One stage of supervised training with TRL's `SFTTrainer`."""
+    from transformers import PrinterCallback
     from trl import SFTConfig, SFTTrainer
 
     settings = config.warmup
@@ -128,6 +129,7 @@ def train_on(
         processing_class=tokenizer,
         callbacks=list(callbacks),
     )
+    trainer.remove_callback(PrinterCallback)  # it prints every log; callers show their own
     started = time.monotonic()
     trainer.train()
     seconds = time.monotonic() - started
