@@ -11,27 +11,20 @@ import os
 import sqlite3
 import threading
 from collections import OrderedDict
+from contextlib import closing
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from time import monotonic
 
-from sql_env.core.sandbox import (
-    Cell,
-    ErrorKind,
-    Limits,
-    QueryResult,
-    Row,
-    Sandbox,
-    connect,
-    decode,
-)
+from sql_env.core.query_result import Cell, ErrorKind, Limits, QueryResult, Row
+from sql_env.core.sandbox import Sandbox, connect, decode
 from sql_env.core.schema import (
     Column,
     ForeignKey,
     TableSchema,
     quote_identifier,
-    read_schema,
-    table_names,
+    read_schemas,
 )
 
 __all__ = [
@@ -81,45 +74,24 @@ class _File:
 def _catalog(file: _File) -> dict[str, TableSchema]:
     """The schemas of a file's tables and views, by name in lower case."""
     try:
-        connection = connect(file.path)
-        try:
+        with closing(connect(file.path)) as connection:
             connection.text_factory = decode
-            names = table_names(connection, "table")
-            schemas = {name.lower(): _with_row_count(connection, name) for name in names}
-            for name in table_names(connection, "view"):
-                # A view that does not run, or not in time, is of no use to an agent.
-                schema = _view_schema(connection, file.path, name)
-                if schema is not None:
-                    schemas[name.lower()] = schema
-        finally:
-            connection.close()
+            schemas = read_schemas(connection)
     except sqlite3.Error as error:
         raise DatabaseOpenError(
             f"{file.path}: {error}. The file is damaged or is not an SQLite database: "
             "delete it and prepare the data again"
         ) from error
+    except MemoryError as error:
+        raise DatabaseOpenError(
+            f"{file.path}: SQLite's memory is used up. Close other SQLite connections of this "
+            "process, or run this in a process of its own"
+        ) from error
     if not schemas:
         raise DatabaseOpenError(
             f"{file.path}: the database has no tables. Delete it and prepare the data again"
         )
-    return schemas
-
-
-def _with_row_count(connection: sqlite3.Connection, name: str) -> TableSchema:
-    (count,) = connection.execute(f"SELECT count(*) FROM {quote_identifier(name)}").fetchone()
-    return read_schema(connection, name, count)
-
-
-def _view_schema(connection: sqlite3.Connection, path: Path, name: str) -> TableSchema | None:
-    tables = [*table_names(connection, "table"), *table_names(connection, "view")]
-    sandbox = Sandbox(path, tables, 0)
-    try:
-        counted = sandbox.query(f"SELECT count(*) FROM {quote_identifier(name)}", Limits())
-    finally:
-        sandbox.close()
-    if not counted.ok:
-        return None
-    return read_schema(connection, name, int(counted.rows[0][0] or 0))
+    return {schema.name.lower(): schema for schema in schemas}
 
 
 class _Pool:
@@ -203,31 +175,31 @@ class Database:
 
     def query(self, sql: str) -> QueryResult:
         """Run one untrusted SELECT. Whatever is wrong with it comes back as `error`."""
+        begun = monotonic()
+        deadline = begun + self.limits.seconds
+        try:
+            return self._query(sql, deadline)
+        except MemoryError:
+            _POOL.clear()
+        # It may have been the idle connections that filled SQLite's heap: once more, if it fits.
+        if 2 * monotonic() < begun + deadline:
+            try:
+                return self._query(sql, deadline)
+            except MemoryError:
+                pass
+        return QueryResult.failed(
+            ErrorKind.TOO_LARGE, "the query needs too much memory: make it simpler"
+        )
+
+    def _query(self, sql: str, deadline: float) -> QueryResult:
         sandbox = _POOL.take(self._file) or self._new_sandbox()
         try:
-            result = sandbox.query(sql, self.limits)
-        except MemoryError:
-            sandbox.close()
-            _POOL.clear()
-            return self._query_with_the_heap_to_itself(sql)
+            result = sandbox.query(sql, self.limits, deadline)
         except BaseException:
             sandbox.close()
             raise
         _POOL.give(self._file, sandbox)
         return result
-
-    def _query_with_the_heap_to_itself(self, sql: str) -> QueryResult:
-        """Once more: it may have been the idle connections that filled SQLite's heap."""
-        sandbox = self._new_sandbox()
-        try:
-            return sandbox.query(sql, self.limits)
-        except MemoryError:
-            return QueryResult(
-                error="the query needs too much memory: make it simpler",
-                error_kind=ErrorKind.TOO_LARGE,
-            )
-        finally:
-            sandbox.close()
 
     def _new_sandbox(self) -> Sandbox:
         widest = max(len(schema.columns) for schema in self._schemas.values())

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import sqlite3
+from contextlib import suppress
+from functools import partial
+from time import monotonic
 from typing import NamedTuple
 
 
@@ -37,42 +40,53 @@ def quote_identifier(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def table_names(connection: sqlite3.Connection, kind: str) -> list[str]:
-    """The names of the tables (`kind` "table") or views ("view"), in the order of creation."""
-    # Shadow tables of full-text indexes and SQLite's own tables say nothing to an agent.
-    return [
-        name
-        for (name,) in connection.execute(
-            "SELECT m.name FROM sqlite_master AS m JOIN pragma_table_list AS l "
-            "ON l.schema = 'main' AND l.name = m.name "
-            "WHERE m.type = ? AND l.type IN ('table', 'view') "
-            "AND m.name NOT LIKE 'sqlite\\_%' ESCAPE '\\' ORDER BY m.rowid",
-            (kind,),
-        )
-    ]
+_SECONDS_FOR_A_VIEW = 1.0
 
 
-def read_schema(connection: sqlite3.Connection, name: str, row_count: int) -> TableSchema:
-    """The schema of one table.
+def read_schemas(connection: sqlite3.Connection) -> list[TableSchema]:
+    """The schemas of the tables and views that an agent can read, in the order of creation.
 
-    A foreign key that names no column refers to the other table's primary key.
+    Left out are SQLite's own tables, virtual tables and their shadows, and views that do not run
+    or take more than a second.
+
+    Raises:
+        sqlite3.Error: the database is damaged.
     """
+    found = connection.execute(
+        "SELECT m.name, l.type FROM sqlite_master AS m JOIN pragma_table_list AS l "
+        "ON l.schema = 'main' AND l.name = m.name WHERE m.type IN ('table', 'view') "
+        "AND l.type IN ('table', 'view') AND m.name NOT LIKE 'sqlite\\_%' ESCAPE '\\' "
+        "ORDER BY m.rowid"
+    ).fetchall()
+    schemas = [_read_schema(connection, name) for name, kind in found if kind == "table"]
+    for name in (name for name, kind in found if kind == "view"):
+        deadline = monotonic() + _SECONDS_FOR_A_VIEW
+        connection.set_progress_handler(partial(_is_over, deadline), 1000)
+        with suppress(sqlite3.OperationalError):
+            schemas.append(_read_schema(connection, name))
+    return schemas
+
+
+def _is_over(deadline: float) -> bool:
+    return monotonic() > deadline
+
+
+def _read_schema(connection: sqlite3.Connection, name: str) -> TableSchema:
     quoted = quote_identifier(name)
     columns = tuple(
         Column(row[1], row[2] or "", bool(row[5]), bool(row[3]))
         for row in connection.execute(f"PRAGMA table_info({quoted})")
     )
-    keys = tuple(
+    keys = [
+        # A foreign key that names no column refers to the other table's primary key.
         ForeignKey(row[3], row[2], row[4] or _primary_key(connection, row[2], row[1]))
         for row in connection.execute(f"PRAGMA foreign_key_list({quoted})")
-    )
-    return TableSchema(name, columns, tuple(reversed(keys)), row_count)
+    ]
+    (count,) = connection.execute(f"SELECT count(*) FROM {quoted}").fetchone()
+    return TableSchema(name, columns, tuple(reversed(keys)), count)  # SQLite lists the last first
 
 
 def _primary_key(connection: sqlite3.Connection, table: str, position: int) -> str:
     """The column at `position` of the primary key of `table`; empty where there is none."""
-    names = {
-        row[5]: row[1]
-        for row in connection.execute(f"PRAGMA table_info({quote_identifier(table)})")
-    }
-    return names.get(position + 1, "")
+    rows = connection.execute(f"PRAGMA table_info({quote_identifier(table)})")
+    return next((row[1] for row in rows if row[5] == position + 1), "")

@@ -1,0 +1,57 @@
+"""What a query may cost and what comes back from it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+Cell = None | int | float | str | bytes
+Row = tuple[Cell, ...]
+
+
+class ErrorKind(StrEnum):
+    """Why a query came back without rows; kept with every step so that runs can be analysed."""
+
+    SYNTAX = "syntax"
+    NO_TABLE = "no_such_table"
+    NO_COLUMN = "no_such_column"
+    DENIED = "denied"
+    MULTIPLE = "several_statements"
+    TIMEOUT = "timeout"
+    TOO_LARGE = "too_large"
+    OTHER = "other"
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one query may cost.
+
+    Args:
+        seconds: from the call to the last row.
+        rows: of the whole result.
+        bytes: of the whole result, counted as Python objects.
+    """
+
+    seconds: float = 2.0
+    rows: int = 10_000
+    bytes: int = 8_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class QueryResult:
+    """Outcome of one query: rows, or an error; never both."""
+
+    columns: tuple[str, ...] = ()
+    rows: tuple[Row, ...] = ()
+    reads: frozenset[tuple[str, str]] = frozenset()  # (table, column) the sandbox saw being read
+    error: str = ""
+    error_kind: ErrorKind | None = None
+
+    @property
+    def ok(self) -> bool:
+        return not self.error
+
+    @classmethod
+    def failed(cls, kind: ErrorKind, message: str) -> QueryResult:
+        """A query that came to nothing."""
+        return cls(error=message, error_kind=kind)
