@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from sql_env.commands import data, evaluate, train
+from sql_env.commands import data, evaluate, play, train
 from sql_env.commands.serve import serve
 
 app = typer.Typer(
@@ -17,6 +17,7 @@ app = typer.Typer(
 
 app.add_typer(data.app, name="data")
 evaluate.register(app)
+play.register(app)
 train.register(app)
 app.command()(serve)
 

@@ -88,23 +88,18 @@ def show_runs(runs: Sequence[PlayedRun]) -> None:
 
 
 def _success_table(runs: Sequence[PlayedRun]) -> Table:
-    present = {name for run in runs for name in run.result.summary.by_difficulty}
-    levels = [name for name in DIFFICULTIES if name in present]
-    most = max(len(run.result.summary.pass_at_k) for run in runs)
     table = Table(box=box.SIMPLE_HEAD)
     table.add_column("policy", style="bold")
-    table.add_column("episodes", justify="right")
-    table.add_column("success, 95 % interval", justify="right")
-    for name in [*levels, *([f"pass@{most}"] if most > 1 else []), "reward", "steps"]:
+    for name in ("episodes", "success", "95 % interval", "reward", "steps"):
         table.add_column(name, justify="right")
     for run in runs:
         summary = run.result.summary
+        low, high = _percent(summary.success.low), _percent(summary.success.high)
         table.add_row(
             escape(_end_of(run.config.policy)),
             str(summary.n_played),
-            f"[bold]{_percent(summary.success.rate)}[/]  {_interval(summary.success)}",
-            *(_percent_of(summary.by_difficulty.get(name)) for name in levels),
-            *([_percent(summary.pass_at_k[str(most)])] if most > 1 else []),
+            f"[bold]{_percent(summary.success.rate)}[/]",
+            f"{low} to {high}",
             f"{summary.avg_reward:.3f}",
             f"{summary.avg_steps:.1f}",
         )
@@ -115,16 +110,21 @@ def _behaviour_table(runs: Sequence[PlayedRun]) -> Table:
     """One column per policy, so that long lists of counts have room to go down."""
     summaries = [run.result.summary for run in runs]
     table = Table(box=box.SIMPLE_HEAD)
-    table.add_column("how it plays", style="bold")
+    table.add_column("how it plays", style="bold", no_wrap=True)
     for run in runs:
         table.add_column(escape(_end_of(run.config.policy)), justify="right")
 
     def row(name: str, show: Callable[[Summary], str]) -> None:
         table.add_row(name, *map(show, summaries))
 
+    for level in DIFFICULTIES:
+        if any(level in summary.by_difficulty for summary in summaries):
+            row(level, lambda s, level=level: _percent_of(s.by_difficulty.get(level)))
+    for k in range(2, max(len(summary.pass_at_k) for summary in summaries) + 1):
+        row(f"pass@{k}", lambda s, k=k: _percent(s.pass_at_k.get(str(k), 0.0)))
     row("episodes end", lambda s: _listed(s.stop_reasons))
-    row("queries per episode", lambda s: f"{s.avg_queries:.1f}")
-    row("episodes with SAMPLE", lambda s: _percent(s.sample_share.rate))
+    row("queries an episode", lambda s: f"{s.avg_queries:.1f}")
+    row("use SAMPLE", lambda s: _percent(s.sample_share.rate))
     row("recovered", lambda s: _share_of(s.recovery) if s.recovery.n else "-")
     row("SQL errors", lambda s: _listed(s.error_kinds) or "none")
     if any(summary.parse_rate is not None for summary in summaries):
@@ -182,11 +182,7 @@ def _percent(share: float) -> str:
 
 
 def _percent_of(rate: Rate | None) -> str:
-    return _percent(rate.rate) if rate else "-"
-
-
-def _interval(rate: Rate) -> str:
-    return f"[dim]{rate.low:.1%} to {rate.high:.1%}[/]"
+    return _share_of(rate) if rate else "-"
 
 
 def _listed(counts: dict[str, int]) -> str:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from sql_env.commands.dataset_choice import load_split
 from sql_env.commands.evaluate import EMBEDDED
 from sql_env.commands.evaluation_display import ProgressLine
 from sql_env.commands.policy_choice import ModelOptions, build_policy
@@ -21,7 +22,6 @@ from sql_env.evaluation.run_folder import (
     now,
     read_run,
 )
-from sql_env.questions import Dataset, QuestionLoadError, filter_questions
 from sql_env.server.sql_environment import SQLEnvironment
 
 
@@ -71,18 +71,10 @@ def resume_run(folder: Path, workers: int) -> PlayedRun:
 
 
 def _environment(config: RunConfig) -> SQLEnvironment:
-    embedded = config.dataset == EMBEDDED
-    dataset = Dataset.embedded() if embedded else Dataset.at(config.dataset)
-    records = dataset.load()
-    questions = filter_questions(records, split=config.split)
-    if not questions:
-        splits = ", ".join(sorted({record.split for record in records}))
-        raise QuestionLoadError(
-            f"{dataset.questions_path}: there is no split {config.split!r}; choose --split from "
-            f"{splits}"
-        )
+    folder = None if config.dataset == EMBEDDED else Path(config.dataset)
+    questions, db_dir = load_split(folder, config.split)
     return SQLEnvironment(
-        db_dir=dataset.db_dir,
+        db_dir=db_dir,
         step_budget=config.step_budget,
         allow_last=config.allow_last,
         questions=questions,

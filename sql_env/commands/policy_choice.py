@@ -99,8 +99,11 @@ def _model_policy(name: str, options: ModelOptions) -> BatchPolicy:
 
 
 def _load(name: str, options: ModelOptions) -> tuple[Any, Any]:
+    from transformers.utils.logging import disable_progress_bar
+
     from sql_env.training.data_loading import load_model_and_tokenizer
 
+    disable_progress_bar()
     if options.base is None:
         return load_model_and_tokenizer(name, dtype=options.dtype, device=options.device)
     from peft import PeftModel
