@@ -12,7 +12,7 @@ from sql_env.models import QuestionRecord
 from sql_env.questions import QuestionLoadError, filter_questions, load_questions
 from sql_env.training import smollm2
 from sql_env.training.config import GRPOConfig, LoraSettings
-from sql_env.training.prompts import get_system_prompt
+from sql_env.training.prompts import get_system_prompt, get_tool_system_prompt
 
 if TYPE_CHECKING:
     from datasets import Dataset as RowDataset
@@ -103,16 +103,18 @@ def load_question_prompts(config: GRPOConfig, split: str | None = None) -> RowDa
     """
     from datasets import Dataset as RowDataset
 
+    plays_with_tools = config.adapter == "environment_factory"
+    system = get_tool_system_prompt() if plays_with_tools else get_system_prompt()
     return RowDataset.from_list(
-        [question_prompt(record) for record in load_training_questions(config, split)]
+        [question_prompt(record, system) for record in load_training_questions(config, split)]
     )
 
 
-def question_prompt(record: QuestionRecord) -> dict[str, Any]:
+def question_prompt(record: QuestionRecord, system: str) -> dict[str, Any]:
     """One row of the training set."""
     return {
         "prompt": [
-            {"role": "system", "content": get_system_prompt()},
+            {"role": "system", "content": system},
             {
                 "role": "user",
                 "content": record.question_text,

@@ -20,10 +20,21 @@ of your last query. DESCRIBE the tables you need, SAMPLE when the spelling of va
 matters, then QUERY. After an error or a strange result, fix the query and try again before you \
 answer."""
 
+_TOOL_SYSTEM_PROMPT = """\
+You answer questions about an SQLite database. You know its tables by name only; explore first. \
+Call one tool per turn. Describe the tables you need, sample when the spelling of values matters, \
+then query. After an error or a strange result, fix the query and try again. End with answer: type \
+the value, or give @last for the whole result of your last query."""
+
 
 def get_system_prompt() -> str:
     """The four actions, the format, how to explore. The same for every episode."""
     return _SYSTEM_PROMPT
+
+
+def get_tool_system_prompt() -> str:
+    """The same for models that call tools, whose chat template already lists the actions."""
+    return _TOOL_SYSTEM_PROMPT
 
 
 def format_observation(obs: SQLObservation) -> str:

@@ -194,3 +194,102 @@ def _random_model(
         "pad_token_id": tokenizer.pad_token_id,
     }
     return model_class(config_class(**{**defaults, **values}))
+
+
+def teach(model: Any, examples: list[tuple[list[int], list[int]]], steps: int = 60) -> None:
+    """Overfit `model` on (token ids, mask of the tokens to learn), so that it plays a little."""
+    import torch
+
+    width = max(len(ids) for ids, _ in examples)
+    ids = torch.tensor([ids + [0] * (width - len(ids)) for ids, _ in examples])
+    mask = torch.tensor([mask + [0] * (width - len(mask)) for _, mask in examples])
+    optimizer = torch.optim.AdamW(model.parameters(), lr=5e-3)
+    model.train()
+    for _ in range(steps):
+        loss = model(ids, labels=ids.masked_fill(mask == 0, -100)).loss
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    model.eval()
+
+
+@pytest.fixture(scope="session")
+def taught_llama(
+    make_llama: Callable[..., Any], chat_tokenizer: Any, tiny_dataset: Dataset
+) -> Callable[[], Any]:
+    """Makes copies of a tiny Llama that has learned to look, ask and answer, not too well."""
+    import copy
+
+    from sql_env.evaluation.conversation import ChatLayout, Conversation
+    from sql_env.models import SQLAction
+    from sql_env.server.sql_environment import SQLEnvironment
+    from sql_env.training.parsing import format_action
+    from sql_env.training.prompts import format_observation
+
+    layout = ChatLayout.of(chat_tokenizer)
+    examples = []
+    environment = SQLEnvironment(tiny_dataset.questions_path, tiny_dataset.db_dir)
+    for record in environment.questions[: len(_QUESTIONS)]:
+        seen = environment.reset(question_id=record.question_id)
+        talk = Conversation(layout, get_system_prompt(), format_observation(seen))
+        for kind, argument in (
+            ("DESCRIBE", record.tables_involved[0]),
+            ("QUERY", record.gold_sql),
+            ("ANSWER", "@last"),
+        ):
+            action = SQLAction(action_type=kind, argument=argument)
+            talk.add_assistant_text(format_action(action))
+            seen = environment.step(action)
+            if not seen.done:
+                talk.add_observation(format_observation(seen))
+        assert seen.metadata["correct"]
+        mask = [0] * len(talk.prompt_ids) + talk.env_mask
+        examples.append((talk.prompt_ids + talk.completion_ids, mask))
+    environment.close()
+    model = make_llama(initializer_range=0.05)
+    teach(model, examples)
+    return lambda: copy.deepcopy(model)
+
+
+@pytest.fixture(scope="session")
+def taught_qwen3(
+    make_qwen3: Callable[..., Any], qwen_tokenizer: Any, tiny_dataset: Dataset
+) -> Callable[[], Any]:
+    """Makes copies of a tiny Qwen3 that answers at once, by a tool call."""
+    import copy
+
+    from trl.chat_template_utils import get_training_chat_template
+
+    from sql_env.training.prompts import get_tool_system_prompt
+    from sql_env.training.tool_environment import SQLToolEnvironment
+
+    tools = [
+        getattr(SQLToolEnvironment, name) for name in ("answer", "describe", "query", "sample")
+    ]
+    template = get_training_chat_template(qwen_tokenizer) or qwen_tokenizer.chat_template
+    examples = []
+    for record in load_questions(tiny_dataset.questions_path)[: len(_QUESTIONS)]:
+        call = {"name": "answer", "arguments": {"value": str(record.gold_answer)}}
+        asked = [
+            {"role": "system", "content": get_tool_system_prompt()},
+            {"role": "user", "content": record.question_text},
+        ]
+        answered = {
+            "role": "assistant",
+            "content": "",
+            "tool_calls": [{"type": "function", "function": call}],
+        }
+        options = {
+            "tools": tools,
+            "chat_template": template,
+            "enable_thinking": False,
+            "return_dict": False,
+        }
+        prompt = qwen_tokenizer.apply_chat_template(asked, add_generation_prompt=True, **options)
+        ids = qwen_tokenizer.apply_chat_template([*asked, answered], **options)
+        assert ids[: len(prompt)] == prompt
+        ids = ids[: len(ids) - ids[::-1].index(qwen_tokenizer.eos_token_id)]
+        examples.append((ids, [0] * len(prompt) + [1] * (len(ids) - len(prompt))))
+    model = make_qwen3(initializer_range=0.05)
+    teach(model, examples, steps=40)
+    return lambda: copy.deepcopy(model)
