@@ -10,10 +10,8 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
-from collections import OrderedDict
 from contextlib import closing
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from time import monotonic
 
@@ -43,7 +41,8 @@ __all__ = [
     "release",
 ]
 
-IDLE_CONNECTIONS = 64
+MOST_CONNECTIONS = 64  # while no more than that many queries run at once
+MOST_FILES = 512
 
 
 class DatabaseOpenError(ValueError):
@@ -70,9 +69,7 @@ class _File:
         return cls(path, found.st_mtime_ns, found.st_size)
 
 
-@lru_cache(maxsize=512)
-def _catalog(file: _File) -> dict[str, TableSchema]:
-    """The schemas of a file's tables and views, by name in lower case."""
+def _read_schemas(file: _File) -> list[TableSchema]:
     try:
         with closing(connect(file.path)) as connection:
             connection.text_factory = decode
@@ -91,59 +88,84 @@ def _catalog(file: _File) -> dict[str, TableSchema]:
         raise DatabaseOpenError(
             f"{file.path}: the database has no tables. Delete it and prepare the data again"
         )
-    return {schema.name.lower(): schema for schema in schemas}
+    return schemas
+
+
+class _OpenFile:
+    """What all who opened a file share: its schema and its idle connections."""
+
+    def __init__(self, file: _File) -> None:
+        schemas = _read_schemas(file)
+        self.path = file.path
+        self.schemas = {schema.name.lower(): schema for schema in schemas}
+        self.table_names = tuple(schema.name for schema in schemas)
+        self.widest_table = max(len(schema.columns) for schema in schemas)
+        self.idle: list[Sandbox] = []
+        self.last_used = monotonic()
 
 
 class _Pool:
-    """Idle sandboxes by file; the file used longest ago loses its own first."""
+    """The open files of the process. Beyond the bounds, what was used longest ago goes first."""
 
-    def __init__(self, idle_limit: int) -> None:
-        self.idle_limit = idle_limit
+    def __init__(self, connections: int, files: int) -> None:
+        self.connections = connections
+        self.files = files
         self.forget()
 
     def forget(self) -> None:
         """Begin anew, as a forked child must: connections do not survive a fork."""
-        self._lock = threading.Lock()
-        self._idle: OrderedDict[_File, list[Sandbox]] = OrderedDict()
+        self._lock = threading.RLock()
+        self._open: dict[_File, _OpenFile] = {}
         self._count = 0
 
-    def take(self, file: _File) -> Sandbox | None:
+    def open(self, file: _File) -> _OpenFile:
         with self._lock:
-            sandboxes = self._idle.get(file)
-            if not sandboxes:
-                return None
-            self._count -= 1
-            return sandboxes.pop()
+            found = self._open.get(file)
+            if found is None:
+                found = self._open[file] = _OpenFile(file)
+                if len(self._open) > self.files:
+                    oldest = min(self._open, key=lambda key: self._open[key].last_used)
+                    self._close(self._open.pop(oldest).idle)
+            return found
 
-    def give(self, file: _File, sandbox: Sandbox) -> None:
-        surplus = sandbox
+    def take(self, file: _OpenFile) -> Sandbox:
+        try:
+            return file.idle.pop()  # lists are safe to share: this is the way of almost all
+        except IndexError:
+            pass
         with self._lock:
-            if not sandbox.worn:
-                self._idle.setdefault(file, []).append(sandbox)
-                self._idle.move_to_end(file)
-                self._count += 1
-                if self._count <= self.idle_limit:
-                    return
-                surplus = self._pop_oldest()
-        surplus.close()
+            if self._count >= self.connections:
+                idle = [other for other in self._open.values() if other.idle]
+                if idle:
+                    self._close(min(idle, key=lambda other: other.last_used).idle)
+            sandbox = Sandbox(file.path, file.table_names, file.widest_table)
+            self._count += 1
+        return sandbox
 
-    def _pop_oldest(self) -> Sandbox:
-        while not (oldest := next(iter(self._idle.values()))):
-            self._idle.popitem(last=False)
-        self._count -= 1
-        return oldest.pop()
+    def give(self, file: _OpenFile, sandbox: Sandbox) -> None:
+        if sandbox.worn or self._count > self.connections:
+            self.discard(sandbox)
+        else:
+            file.last_used = monotonic()
+            file.idle.append(sandbox)
+
+    def discard(self, sandbox: Sandbox) -> None:
+        self._close([sandbox])
 
     def clear(self) -> None:
         """Close every idle connection."""
         with self._lock:
-            idle = [sandbox for sandboxes in self._idle.values() for sandbox in sandboxes]
-            self._idle.clear()
-            self._count = 0
-        for sandbox in idle:
-            sandbox.close()
+            for file in self._open.values():
+                self._close(file.idle)
+
+    def _close(self, sandboxes: list[Sandbox]) -> None:
+        with self._lock:
+            while sandboxes:
+                sandboxes.pop().close()
+                self._count -= 1
 
 
-_POOL = _Pool(IDLE_CONNECTIONS)
+_POOL = _Pool(MOST_CONNECTIONS, MOST_FILES)
 os.register_at_fork(after_in_child=_POOL.forget)
 
 
@@ -161,13 +183,12 @@ class Database:
     def __init__(self, path: Path | str, limits: Limits = Limits()) -> None:
         self.path = Path(path)
         self.limits = limits
-        self._file = _File.at(self.path)
-        self._schemas = _catalog(self._file)
-        self.table_names: tuple[str, ...] = tuple(schema.name for schema in self._schemas.values())
+        self._file = _POOL.open(_File.at(self.path))
+        self.table_names: tuple[str, ...] = self._file.table_names
 
     def schema(self, table: str) -> TableSchema | None:
         """The schema of `table` (any case), or None where there is no such table."""
-        return self._schemas.get(table.lower())
+        return self._file.schemas.get(table.lower())
 
     def sample(self, table: str, rows: int) -> QueryResult:
         """The first `rows` rows of a table."""
@@ -192,18 +213,14 @@ class Database:
         )
 
     def _query(self, sql: str, deadline: float) -> QueryResult:
-        sandbox = _POOL.take(self._file) or self._new_sandbox()
+        sandbox = _POOL.take(self._file)
         try:
             result = sandbox.query(sql, self.limits, deadline)
         except BaseException:
-            sandbox.close()
+            _POOL.discard(sandbox)
             raise
         _POOL.give(self._file, sandbox)
         return result
-
-    def _new_sandbox(self) -> Sandbox:
-        widest = max(len(schema.columns) for schema in self._schemas.values())
-        return Sandbox(self.path, self.table_names, widest)
 
     def close(self) -> None:
         """Nothing is held between queries; here for symmetry with `open_database`."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 Cell = None | int | float | str | bytes
 Row = tuple[Cell, ...]
@@ -37,8 +38,7 @@ class Limits:
     bytes: int = 8_000_000
 
 
-@dataclass(frozen=True, slots=True)
-class QueryResult:
+class QueryResult(NamedTuple):
     """Outcome of one query: rows, or an error; never both."""
 
     columns: tuple[str, ...] = ()

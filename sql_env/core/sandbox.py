@@ -61,14 +61,11 @@ class _Lane(NamedTuple):
     opcodes_between_looks: int  # at the clock
 
     largest_cell: int  # in Python, where one emoji makes a text four bytes a character
-
-    def batch_rows(self, columns: int) -> int:
-        return _BATCH_BYTES // (self.largest_cell * columns) + 1
+    batch_cells: int  # how many of these may come between two looks at the size
 
 
-_QUICK = _Lane(1_024, 1000, largest_cell=5_000)
-_CAREFUL = _Lane(32_768, 10, largest_cell=150_000)
-_BATCH_BYTES = 8_000_000
+_QUICK = _Lane(1_024, 1000, largest_cell=5_000, batch_cells=1_600)
+_CAREFUL = _Lane(32_768, 10, largest_cell=150_000, batch_cells=50)
 _CAREFUL_CALLS = 10
 _LONGEST_TRIM_SET = 64
 _BYTES_OF_A_CELL = 48  # what Python needs for a value beside its content
@@ -166,7 +163,7 @@ class Sandbox:
             return QueryResult.failed(
                 ErrorKind.DENIED, "EXPLAIN is not allowed: write one SELECT statement"
             )
-        batch_size = lane.batch_rows(len(columns))
+        batch_size = lane.batch_cells // len(columns) + 1
         rows: list[Row] = cursor.fetchmany(batch_size)
         most = len(rows) * len(columns) * lane.largest_cell
         if len(rows) == batch_size or most > limits.bytes:
@@ -322,7 +319,7 @@ def _text(value: Cell) -> str:
 def _size(rows: list[Row]) -> int:
     """About the bytes that these rows take; marshal walks them faster than Python code can."""
     cells = len(rows) * len(rows[0]) if rows else 0
-    return len(marshal.dumps(rows, 2)) + _BYTES_OF_A_CELL * cells
+    return len(marshal.dumps(rows)) + _BYTES_OF_A_CELL * cells
 
 
 def _too_large(what: str) -> QueryResult:
