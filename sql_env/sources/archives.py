@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 import zipfile
+import zlib
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
@@ -68,7 +69,7 @@ def _unpack(archive: Path, folder: Path, only_databases: Collection[str] | None)
         for inner in folder.rglob("*_databases.zip"):
             _extract(inner, inner.parent, wanted)
             inner.unlink()
-    except (zipfile.BadZipFile, EOFError) as error:
+    except (zipfile.BadZipFile, zlib.error, EOFError) as error:
         raise SourceError(
             f"{archive}: not a ZIP archive, or a damaged one ({error}): get it again"
         ) from error

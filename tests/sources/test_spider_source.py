@@ -102,7 +102,7 @@ def test_wide_takes_training_questions_that_return_rows(tmp_path: Path) -> None:
     make_spider(tmp_path, ("shop", "mart", "store", "dev_shop"))
     records = json.loads((tmp_path / "train_spider.json").read_text())
     records += [
-        {"db_id": "mart", "question": "Broken?", "query": "SELECT nothing FROM nowhere"},
+        {"db_id": "mart", "question": "Broken?", "query": "SELECT weight FROM nowhere"},
         {"db_id": "lost", "question": "Where?", "query": "SELECT 1"},
     ]
     write_json(tmp_path / "train_spider.json", records)

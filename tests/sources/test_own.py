@@ -1,0 +1,163 @@
+"""A folder of one's own: SQLite files, and questions in JSON or CSV in the usual spellings."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from dataset_layouts import make_database, write_json
+
+from sql_env.questions import QuestionLoadError
+from sql_env.sources.own import read_own
+from sql_env.sources.prepare import prepare_all
+from sql_env.sources.raw import SourceError
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    make_database(tmp_path / "mine" / "shop.db")
+    return tmp_path / "mine"
+
+
+def question(**fields: object) -> dict[str, object]:
+    return {"question": "How many?", "sql": "SELECT count(*) FROM product"} | fields
+
+
+def error_of(folder: Path, *arguments: Path) -> str:
+    with pytest.raises(SourceError) as caught:
+        read_own(folder, *arguments)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"question": "How many?", "sql": "SELECT 1"},
+        {"Question": "How many?", "Query": "SELECT 1", "DB_ID": "shop"},
+        {"question_text": "How many?", "gold_sql": "SELECT 1", "database": "shop.db"},
+        {"utterance": "How many?", "gold": "SELECT 1", "database_name": "shop"},
+    ],
+)
+def test_spellings(folder: Path, fields: dict[str, str]) -> None:
+    write_json(folder / "q.json", [fields])
+    (found,) = read_own(folder).questions
+    assert (found.text, found.sql, found.database) == ("How many?", "SELECT 1", "shop")
+    assert found.question_id == "shop-000"
+
+
+def test_everything_is_computed(folder: Path) -> None:
+    write_json(folder / "q.json", [question(), question(id="x", hint="count", difficulty="extra")])
+    first, second = sorted(prepare_all(read_own(folder)).records, key=lambda r: r.question_id)
+    assert (first.gold_answer, first.answer_type) == (3, "integer")
+    assert (first.difficulty, first.tables_involved) == ("easy", ["product"])
+    assert (second.question_id, second.hint, second.difficulty) == ("x", "count", "extra")
+
+
+@pytest.mark.parametrize("separator", [",", ";", "\t"])
+def test_csv(folder: Path, separator: str) -> None:
+    lines = [
+        separator.join(("id", "question", "sql")),
+        separator.join(("7", '"Which, and what; price?"', '"SELECT name, price FROM product"')),
+    ]
+    (folder / "q.csv").write_text("\n".join(lines), encoding="utf-8-sig")
+    (found,) = read_own(folder).questions
+    assert (found.question_id, found.text) == ("7", "Which, and what; price?")
+    assert found.sql == "SELECT name, price FROM product"
+
+
+def test_csv_over_several_lines(folder: Path) -> None:
+    (folder / "q.csv").write_text('question,sql\nHow many?,"SELECT count(*)\nFROM product"\n')
+    assert prepare_all(read_own(folder)).records[0].gold_answer == 3
+
+
+def test_csv_with_a_stray_comma(folder: Path) -> None:
+    (folder / "q.csv").write_text("question,sql\nHow many?,SELECT name, price FROM product\n")
+    assert "q.csv, line 2: 2 cells expected" in error_of(folder)
+
+
+def test_csv_with_an_open_quote(folder: Path) -> None:
+    (folder / "q.csv").write_text('question,sql\nHow many?,"SELECT 1\n')
+    assert "malformed CSV" in error_of(folder)
+
+
+def test_csv_without_questions(folder: Path) -> None:
+    (folder / "q.csv").write_text("question,sql\n")
+    assert "has no questions" in error_of(folder)
+
+
+def test_csv_that_is_not_utf8(folder: Path) -> None:
+    (folder / "q.csv").write_bytes(b"question,sql\nCaf\xe9?,SELECT 1\n")
+    assert "not UTF-8" in error_of(folder)
+
+
+def test_several_databases(folder: Path) -> None:
+    make_database(folder / "deeper" / "mart.sqlite3")
+    write_json(folder / "q.json", [question(db="mart"), question(db="shop")])
+    assert [item.database for item in read_own(folder).questions] == ["mart", "shop"]
+    write_json(folder / "q.json", [question()])
+    assert "does not say which database" in error_of(folder) and "mart, shop" in error_of(folder)
+
+
+def test_unknown_database(folder: Path) -> None:
+    write_json(folder / "q.json", [question(), question(db="shp")])
+    assert "q.json: record 1: unknown database 'shp'. There are: shop" in error_of(folder)
+
+
+def test_two_databases_of_one_name(folder: Path) -> None:
+    make_database(folder / "old" / "shop.sqlite")
+    write_json(folder / "q.json", [question()])
+    assert "a second database called 'shop'" in error_of(folder)
+
+
+def test_no_database(tmp_path: Path) -> None:
+    assert "no SQLite database" in error_of(tmp_path)
+    assert "no such folder" in error_of(tmp_path / "nowhere")
+
+
+def test_no_question_file_or_too_many(folder: Path) -> None:
+    assert "found none" in error_of(folder)
+    write_json(folder / "a.json", [question()])
+    write_json(folder / "b.json", [question()])
+    assert "found a.json, b.json" in error_of(folder) and "--questions" in error_of(folder)
+    assert len(read_own(folder, folder / "b.json").questions) == 1
+
+
+def test_question_file_that_is_not_there(folder: Path) -> None:
+    assert "no such file" in error_of(folder, folder / "nowhere.csv")
+    with pytest.raises(QuestionLoadError, match="no such file"):
+        read_own(folder, folder / "nowhere.json")
+
+
+def test_missing_fields(folder: Path) -> None:
+    write_json(folder / "q.json", [{"question": "How many?"}])
+    assert "record 0: has no field 'sql' or 'query'" in error_of(folder)
+    write_json(folder / "q.json", [question(question="  ")])
+    assert "the field 'question' is '  ', not a text" in error_of(folder)
+
+
+def test_duplicate_ids(folder: Path) -> None:
+    write_json(folder / "q.json", [question(id=1), question(id="1")])
+    assert "record 1: the id '1' is already used by" in error_of(folder)
+
+
+def test_unknown_difficulty(folder: Path) -> None:
+    write_json(folder / "q.json", [question(difficulty="simple")])
+    assert "the difficulty is 'simple', not one of easy, medium, hard, extra" in error_of(folder)
+
+
+def test_gold_that_does_not_run(folder: Path) -> None:
+    write_json(folder / "q.json", [question(), question(id="typo", sql="SELECT nme FROM product")])
+    source = read_own(folder)
+    with pytest.raises(SourceError) as caught:
+        prepare_all(source, skip_failing=False)
+    assert "1 of 2 questions" in str(caught.value) and "typo: the gold query does" in str(
+        caught.value
+    )
+    assert "--skip-failing" in str(caught.value)
+    assert [item.question_id for item in prepare_all(source).records] == ["shop-000"]
+
+
+def test_nothing_runs_at_all(folder: Path) -> None:
+    write_json(folder / "q.json", [question(sql="SELECT nme FROM product")])
+    with pytest.raises(SourceError, match="no question can be used"):
+        prepare_all(read_own(folder))
