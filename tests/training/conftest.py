@@ -13,7 +13,7 @@ import pytest
 
 from sql_env.questions import Dataset, load_questions
 from sql_env.training.config import GRPOConfig
-from sql_env.training.prompts import get_system_prompt
+from sql_env.training.prompts import get_system_prompt, get_tool_system_prompt
 
 CHATML = (
     "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' + message['content'] "
@@ -111,16 +111,19 @@ def chat_tokenizer(tiny_dataset: Dataset) -> Any:
     """A byte-level BPE tokenizer with a ChatML template."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
     from transformers import PreTrainedTokenizerFast
+    from transformers.utils import get_json_schema
 
     inner = Tokenizer(models.BPE())
     inner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     inner.decoder = decoders.ByteLevel()
     special = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
     texts = [record.question_text for record in load_questions(tiny_dataset.questions_path)]
+    schemas = [json.dumps(get_json_schema(tool)) for tool in _tools()]
+    templates = [_qwen_template(), get_system_prompt(), get_tool_system_prompt()]
     inner.train_from_iterator(
-        [get_system_prompt(), *texts, *_TABLES.values()],
+        [*templates, *schemas, *texts, *_TABLES.values()],
         trainers.BpeTrainer(
-            vocab_size=600,
+            vocab_size=1500,
             special_tokens=special,
             initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
             show_progress=False,
@@ -143,9 +146,19 @@ def qwen_tokenizer(chat_tokenizer: Any) -> Any:
     import copy
 
     tokenizer = copy.deepcopy(chat_tokenizer)
-    template = files("trl") / "chat_templates" / "qwen3.jinja"
-    tokenizer.chat_template = template.read_text(encoding="utf-8")
+    tokenizer.chat_template = _qwen_template()
     return tokenizer
+
+
+def _qwen_template() -> str:
+    path = files("trl") / "chat_templates" / "qwen3.jinja"
+    return path.read_text(encoding="utf-8")
+
+
+def _tools() -> list[Any]:
+    from sql_env.training.tool_environment import SQLToolEnvironment
+
+    return [getattr(SQLToolEnvironment, name) for name in ("answer", "describe", "query", "sample")]
 
 
 @pytest.fixture(scope="session")
@@ -260,30 +273,30 @@ def taught_qwen3(
 
     from trl.chat_template_utils import get_training_chat_template
 
-    from sql_env.training.prompts import get_tool_system_prompt
     from sql_env.training.tool_environment import SQLToolEnvironment
 
-    tools = [
-        getattr(SQLToolEnvironment, name) for name in ("answer", "describe", "query", "sample")
-    ]
-    template = get_training_chat_template(qwen_tokenizer) or qwen_tokenizer.chat_template
+    config = GRPOConfig(
+        questions_path=str(tiny_dataset.questions_path), db_dir=str(tiny_dataset.db_dir)
+    )
+    environment = SQLToolEnvironment(config)
+    options = {
+        "tools": [getattr(environment, tool.__name__) for tool in _tools()],
+        "chat_template": get_training_chat_template(qwen_tokenizer),
+        "enable_thinking": False,
+        "return_dict": False,
+    }
     examples = []
     for record in load_questions(tiny_dataset.questions_path)[: len(_QUESTIONS)]:
         call = {"name": "answer", "arguments": {"value": str(record.gold_answer)}}
+        opening = environment.reset(question_id=record.question_id)
         asked = [
             {"role": "system", "content": get_tool_system_prompt()},
-            {"role": "user", "content": record.question_text},
+            {"role": "user", "content": record.question_text + opening},
         ]
         answered = {
             "role": "assistant",
             "content": "",
             "tool_calls": [{"type": "function", "function": call}],
-        }
-        options = {
-            "tools": tools,
-            "chat_template": template,
-            "enable_thinking": False,
-            "return_dict": False,
         }
         prompt = qwen_tokenizer.apply_chat_template(asked, add_generation_prompt=True, **options)
         ids = qwen_tokenizer.apply_chat_template([*asked, answered], **options)
@@ -291,5 +304,5 @@ def taught_qwen3(
         ids = ids[: len(ids) - ids[::-1].index(qwen_tokenizer.eos_token_id)]
         examples.append((ids, [0] * len(prompt) + [1] * (len(ids) - len(prompt))))
     model = make_qwen3(initializer_range=0.05)
-    teach(model, examples, steps=40)
+    teach(model, examples)
     return lambda: copy.deepcopy(model)

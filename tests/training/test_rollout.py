@@ -1,0 +1,209 @@
+"""Whole episodes: what is trained is what was sampled, under the context it was sampled in."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from sql_env.training.config import GRPOConfig
+from sql_env.training.data_loading import load_question_prompts
+from sql_env.training.rewards import REWARD_FUNCTIONS
+from sql_env.training.rollout import PromptError, Rollout, TRLRollout, play_questions, rollout_func
+
+os.environ["TRL_EXPERIMENTAL_SILENCE"] = "1"
+
+
+@pytest.fixture
+def make_trainer(
+    taught_llama: Callable[[], Any], chat_tokenizer: Any
+) -> Callable[..., tuple[Any, list[Rollout]]]:
+    """Makes a GRPO trainer that plays, and the list its rollouts are put into."""
+
+    def make(config: GRPOConfig, reward_funcs: Any = REWARD_FUNCTIONS) -> tuple[Any, list[Rollout]]:
+        from trl import GRPOTrainer
+
+        played: list[Rollout] = []
+        trainer = GRPOTrainer(
+            model=taught_llama(),
+            args=config.to_trl(reward_weights=[1.0] * len(reward_funcs)),
+            train_dataset=load_question_prompts(config),
+            processing_class=chat_tokenizer,
+            reward_funcs=list(reward_funcs),
+            rollout_func=TRLRollout(config, on_rollouts=played.extend),
+        )
+        return trainer, played
+
+    return make
+
+
+def trainer_logprobs(trainer: Any, prompt: list[int], completion: list[int]) -> torch.Tensor:
+    """What the trainer's own forward says about each token of a completion."""
+    ids = torch.tensor([prompt + completion])
+    with torch.no_grad():
+        logprobs, _ = trainer._get_per_token_logps_and_entropies(
+            trainer.model, ids, torch.ones_like(ids), len(completion)
+        )[:2]
+    return logprobs[0]
+
+
+@pytest.mark.parametrize("window", [1024, 360])
+def test_the_trainer_sees_the_probabilities_of_sampling_time(
+    window: int,
+    make_trainer: Callable[..., tuple[Any, list[Rollout]]],
+    tiny_config: Callable[..., GRPOConfig],
+) -> None:
+    config = tiny_config(
+        step_budget=8, max_context_tokens=window, max_new_tokens=24, temperature=1.5
+    )
+    trainer, played = make_trainer(config)
+    prompts = [row["prompt"] for row in trainer.train_dataset] * 2
+    trainer.model.train()
+    rows = TRLRollout(config, on_rollouts=played.extend)(prompts, trainer)
+    trainer.model.eval()
+    assert len(rows["prompt_ids"]) == len(prompts)
+    cut = [rollout for rollout in played if len(rollout.conversation.segments) > 1]
+    assert bool(cut) == (window == 360)
+    for number, rollout in enumerate(played):
+        for segment in rollout.conversation.segments:
+            if not any(segment.env_mask):
+                continue
+            mine = torch.tensor(segment.logprobs)
+            theirs = trainer_logprobs(trainer, segment.prompt_ids, segment.completion_ids)
+            own = torch.tensor(segment.env_mask).bool()
+            torch.testing.assert_close(mine[own], theirs[own], atol=2e-4, rtol=1e-3)
+        last = rollout.conversation.segments[-1]
+        assert rows["prompt_ids"][number] == last.prompt_ids
+        assert rows["completion_ids"][number] == last.completion_ids
+        assert rows["env_mask"][number] == last.env_mask
+
+
+def test_environment_tokens_carry_no_gradient(
+    make_trainer: Callable[..., tuple[Any, list[Rollout]]],
+    tiny_config: Callable[..., GRPOConfig],
+) -> None:
+    def first_of_a_pair_wins(completions: list[Any], **_: Any) -> list[float]:
+        return [float(number % 2) for number in range(len(completions))]
+
+    config = tiny_config(step_budget=4, temperature=1.2)
+    trainer, _ = make_trainer(config, [first_of_a_pair_wins])
+    inputs = next(iter(trainer.get_train_dataloader()))
+    batch = trainer._generate_and_score_completions(inputs)
+    states: list[torch.Tensor] = []
+
+    def keep(_: Any, __: Any, output: Any) -> None:
+        output.last_hidden_state.retain_grad()
+        states.append(output.last_hidden_state)
+
+    # What comes out of the transformer at a position feeds the prediction of the next token, and
+    # nothing else.
+    hook = trainer.model.model.register_forward_hook(keep)
+    trainer.model.train()
+    trainer.current_gradient_accumulation_steps = 1  # which train() sets
+    trainer.compute_loss(trainer.model, batch).backward()
+    hook.remove()
+    mask = batch["tool_mask"] * batch["completion_mask"]
+    (state,) = states
+    felt = state.grad[:, -mask.shape[1] - 1 : -1].abs().sum(dim=-1)
+    real = batch["completion_mask"].bool()
+    assert (felt[real & (mask == 0)] == 0).all()
+    assert (felt[mask == 1] > 0).all()
+    assert (real & (mask == 0)).any() and (mask == 1).any()
+
+
+def test_two_grpo_steps_move_the_weights(
+    make_trainer: Callable[..., tuple[Any, list[Rollout]]],
+    tiny_config: Callable[..., GRPOConfig],
+) -> None:
+    config = tiny_config(
+        max_steps=2,
+        step_budget=4,
+        num_generations=4,
+        per_device_train_batch_size=8,
+        max_new_tokens=24,
+    )
+    trainer, played = make_trainer(config)
+    before = [parameter.detach().clone() for parameter in trainer.model.parameters()]
+    trainer.train()
+    assert trainer.state.global_step == 2
+    assert len(played) == 16
+    moved = [
+        not torch.equal(old, new)
+        for old, new in zip(before, trainer.model.parameters(), strict=True)
+    ]
+    assert all(moved)
+    first = trainer.state.log_history[0]
+    expected = [rollout.metadata["correctness"] for rollout in played[:8]]
+    assert first["rewards/reward_correctness/mean"] == pytest.approx(sum(expected) / 8)
+
+
+def test_finished_episodes_drop_out_and_the_others_go_on(
+    taught_llama: Callable[[], Any], chat_tokenizer: Any, tiny_config: Callable[..., GRPOConfig]
+) -> None:
+    config = tiny_config(step_budget=6, max_new_tokens=24, temperature=0.9)
+    prompts = [row["prompt"] for row in load_question_prompts(config)] * 3
+    torch.manual_seed(1)
+    rows = rollout_func(prompts, taught_llama(), chat_tokenizer, config)
+    assert [row["question_id"] for row in rows] == [p[1]["question_id"] for p in prompts]
+    assert len({row["steps"] for row in rows}) > 1
+    for row in rows:
+        assert row["steps"] == len(row["episode"].steps) <= 6
+        assert row["correctness"] == float(row["stop_reason"] == "correct")
+        assert 0 <= row["progress"] <= 1
+        assert row["env_reward"] == pytest.approx(row["episode"].reward)
+    assert any(row["correctness"] for row in rows)
+
+
+@pytest.mark.parametrize("engine", ["auto", "generate"])
+def test_both_backends_play_the_same_greedy_episodes(
+    engine: str,
+    taught_llama: Callable[[], Any],
+    chat_tokenizer: Any,
+    tiny_config: Callable[..., GRPOConfig],
+) -> None:
+    from sql_env.training.generation import Sampling, choose_backend, layout_of
+    from sql_env.training.rollout import play, questions_by_id
+
+    config = tiny_config(engine=engine, max_new_tokens=24)
+    model = taught_llama()
+    backend: Any = choose_backend(model, chat_tokenizer, config)
+    greedy = Sampling(24, temperature=0)
+    stop_ids = [chat_tokenizer.eos_token_id]
+    backend = (
+        type(backend)(model, stop_ids=stop_ids, sampling=greedy, max_length=1024)
+        if engine == "auto"
+        else type(backend)(model, stop_ids=stop_ids, pad_id=0, sampling=greedy)
+    )
+    records = list(questions_by_id(config).values())
+    played = play(records, layout_of(chat_tokenizer, config), backend, config)
+    actions = [[step.action_type for step in rollout.episode.steps] for rollout in played]
+    assert actions == [["DESCRIBE", "QUERY", "ANSWER"]] * len(records)
+    assert (
+        type(backend).__name__
+        == {
+            "auto": "LockstepEngine",
+            "generate": "GenerateBackend",
+        }[engine]
+    )
+
+
+def test_play_questions_returns_the_actions(
+    taught_llama: Callable[[], Any], chat_tokenizer: Any, tiny_config: Callable[..., GRPOConfig]
+) -> None:
+    from sql_env.training.rollout import questions_by_id
+
+    config = tiny_config()
+    records = list(questions_by_id(config).values())[:3]
+    played = play_questions(records, taught_llama(), chat_tokenizer, config)
+    assert [len(actions) > 0 for actions in played] == [True] * 3
+
+
+def test_a_prompt_without_its_question_says_how_to_build_one(
+    taught_llama: Callable[[], Any], chat_tokenizer: Any, tiny_config: Callable[..., GRPOConfig]
+) -> None:
+    prompt = [{"role": "user", "content": "How many?"}]
+    with pytest.raises(PromptError, match="load_question_prompts"):
+        rollout_func([prompt], taught_llama(), chat_tokenizer, tiny_config())
