@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from sql_env.commands import data_checks
+from sql_env.commands.generate import generate
 
 if TYPE_CHECKING:
     from sql_env.sources.download import Archive
@@ -20,8 +21,7 @@ if TYPE_CHECKING:
     from sql_env.sources.raw import Source
 
 app = typer.Typer(help="Prepare, import, check and look at datasets.", no_args_is_help=True)
-app.command()(data_checks.validate)
-app.command()(data_checks.stats)
+app.command()(generate)
 
 console = Console()
 NAMED = 5
@@ -177,6 +177,10 @@ def add(
     console.print(f"[bold]{escape(str(to))}[/]: {len(added):,} questions added as {escape(split)}")
 
 
+app.command()(data_checks.validate)
+app.command()(data_checks.stats)
+
+
 def _names(given: list[str] | None) -> list[str]:
     return [name for item in given or () for name in item.split(",") if name]
 
@@ -237,7 +241,9 @@ def _write(out: Path, source: Source, prepared: Prepared, settings: dict[str, An
     databases = {record.database_name for record in prepared.records}
     console.print(
         f"[bold]{escape(str(out))}[/]: {len(prepared.records):,} questions on "
-        f"{len(databases)} databases"
+        f"{len(databases)} databases",
+        highlight=False,
+        soft_wrap=True,
     )
     for split, number in prepared.counts().items():
         console.print(f"  {split:<8}{number:>6,}", highlight=False)

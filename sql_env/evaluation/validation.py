@@ -12,7 +12,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from sql_env.core.database import open_database, release
-from sql_env.core.render import CELL_CHARACTERS, render_row
+from sql_env.core.render import CUT_MARK, render_row
 from sql_env.core.verifier import AnswerError, Gold, build_gold, verify_rows, verify_text
 from sql_env.evaluation.policies import EMPTY_ANSWER, OraclePolicy
 from sql_env.models import QuestionRecord
@@ -45,14 +45,21 @@ class _CheckFailed(Exception):
         self.check = check
 
 
-def validate(records: Sequence[QuestionRecord], db_dir: Path) -> Iterator[Finding]:
+def validate(
+    records: Sequence[QuestionRecord], db_dir: Path, step_budget: int = 15
+) -> Iterator[Finding]:
     """Try every question, one finding each.
+
+    Args:
+        records: the questions.
+        db_dir: the folder of their databases.
+        step_budget: how many actions the oracle may take.
 
     Raises:
         DatabaseOpenError: a database is missing or damaged.
     """
     oracle = OraclePolicy(records)
-    with SQLEnvironment(questions=records, db_dir=db_dir) as environment:
+    with SQLEnvironment(None, db_dir, step_budget, questions=records) as environment:
         for record in records:
             try:
                 _check_verifier(_check_gold(record, db_dir))
@@ -88,19 +95,15 @@ def _check_verifier(gold: Gold) -> None:
     verdict = verify_rows(gold.rows, gold)
     if not verdict.correct:
         raise _CheckFailed(Check.VERIFIER, f"as rows: {verdict.reason}")
-    if any(_is_cut(cell) for row in gold.rows for cell in row):
-        return  # nobody can type this out; it is answered with @last
+    text = "\n".join(map(render_row, gold.rows)) or EMPTY_ANSWER
+    if CUT_MARK in text:
+        return  # nobody sees all of it, so nobody can type it out: it is answered with @last
     try:
-        verdict = verify_text("\n".join(map(render_row, gold.rows)) or EMPTY_ANSWER, gold)
+        verdict = verify_text(text, gold)
     except AnswerError as error:
         raise _CheckFailed(Check.VERIFIER, f"typed out: {error}") from error
     if not verdict.correct:
         raise _CheckFailed(Check.VERIFIER, f"typed out: {verdict.reason}")
-
-
-def _is_cut(cell: object) -> bool:
-    """Rendered without loss, or not."""
-    return isinstance(cell, bytes) or (isinstance(cell, str) and len(cell) > CELL_CHARACTERS)
 
 
 def _check_oracle(
