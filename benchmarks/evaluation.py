@@ -1,0 +1,83 @@
+"""What evaluating costs on top of the environment itself.
+
+    python benchmarks/evaluation.py [--dataset DIR] [--split eval] [--rounds 9]
+
+The random policy plays every question once. Its actions are then played again in a bare loop of
+`reset` and `step`, without a policy and without keeping anything. The ratio of the two is what
+choosing, timing and recording cost. Seconds are of the processor, not of the clock, so that other
+work on the machine counts less.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+from pathlib import Path
+from time import process_time
+
+from sql_env.evaluation.episodes import EpisodeResult
+from sql_env.evaluation.green_agent import evaluate
+from sql_env.evaluation.policies import RandomPolicy
+from sql_env.models import SQLAction
+from sql_env.questions import Dataset, filter_questions
+from sql_env.server.sql_environment import SQLEnvironment
+
+TARGET = 1.3
+SPIDER = Path(__file__).resolve().parent.parent / "data" / "spider"
+
+
+def bare_loop(env: SQLEnvironment, script: list[tuple[str, list[SQLAction]]]) -> float:
+    """Processor seconds to play the same actions with nothing around them."""
+    started = process_time()
+    for question_id, actions in script:
+        env.reset(question_id=question_id)
+        for action in actions:
+            env.step(action)
+    return process_time() - started
+
+
+def evaluated(env: SQLEnvironment) -> tuple[float, tuple[EpisodeResult, ...]]:
+    """Processor seconds that `evaluate` takes, and the episodes."""
+    started = process_time()
+    result = evaluate(env, RandomPolicy(), seed=0)
+    return process_time() - started, result.episodes
+
+
+def measure(env: SQLEnvironment, rounds: int) -> tuple[float, float, int]:
+    """Seconds of the bare loop and of `evaluate`, each in its least disturbed round, and steps."""
+    _, episodes = evaluated(env)  # warms up databases and gold results
+    script = [
+        (
+            episode.question_id,
+            [SQLAction(action_type=s.action_type, argument=s.argument) for s in episode.steps],
+        )
+        for episode in episodes
+    ]
+    bare, whole = [], []
+    for _ in range(rounds):
+        gc.collect()
+        bare.append(bare_loop(env, script))
+        gc.collect()
+        whole.append(evaluated(env)[0])
+    return min(bare), min(whole), sum(len(episode.steps) for episode in episodes)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--dataset", type=Path, default=SPIDER if SPIDER.is_dir() else None)
+    parser.add_argument("--split", default="eval")
+    parser.add_argument("--rounds", type=int, default=9)
+    options = parser.parse_args()
+    dataset = Dataset.at(options.dataset) if options.dataset else Dataset.embedded()
+    questions = filter_questions(dataset.load(), split=options.split)
+    with SQLEnvironment(db_dir=dataset.db_dir, questions=questions) as env:
+        bare, whole, steps = measure(env, options.rounds)
+        print(f"dataset        {options.dataset or 'embedded'}: {len(env.questions)} questions")
+    print(f"steps          {steps:,}")
+    print(f"bare loop      {1e6 * bare / steps:8.1f} us a step")
+    print(f"evaluate()     {1e6 * whole / steps:8.1f} us a step, the policy included")
+    print(f"ratio          {whole / bare:8.2f}   (target: at most {TARGET})")
+
+
+if __name__ == "__main__":
+    main()
