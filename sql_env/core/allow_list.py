@@ -5,10 +5,10 @@ from __future__ import annotations
 import sqlite3
 
 _SCALAR = """
-    abs char coalesce concat concat_ws format glob hex if ifnull iif instr length like likelihood
-    likely lower ltrim max min nullif octet_length printf quote replace round rtrim sign soundex
-    substr substring trim typeof unicode unlikely upper
-"""
+    abs char coalesce concat concat_ws glob hex if ifnull iif instr length like likelihood likely
+    lower ltrim max min nullif octet_length quote replace round rtrim sign soundex substr substring
+    trim typeof unicode unlikely upper
+"""  # not printf: "%.*c" runs as long as it is told to, and what grows too long becomes NULL
 _AGGREGATE_AND_WINDOW = """
     avg count cume_dist dense_rank first_value group_concat lag last_value lead max median min
     nth_value ntile percent_rank percentile percentile_cont percentile_disc rank row_number

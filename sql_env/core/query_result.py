@@ -35,7 +35,7 @@ class Limits:
 
     seconds: float = 2.0
     rows: int = 10_000
-    bytes: int = 8_000_000
+    bytes: int = 16_000_000
 
 
 class QueryResult(NamedTuple):

@@ -50,8 +50,8 @@ _LIMITS = {
     sqlite3.SQLITE_LIMIT_WORKER_THREADS: 0,
 }
 # Above the soft limit page caches are recycled and sorts spill; at the hard one a statement ends.
-SOFT_HEAP_BYTES = 24_000_000
-HARD_HEAP_BYTES = 48_000_000
+SOFT_HEAP_BYTES = 20_000_000
+HARD_HEAP_BYTES = 40_000_000
 
 
 class _Lane(NamedTuple):
@@ -64,7 +64,7 @@ class _Lane(NamedTuple):
     batch_cells: int  # how many of these may come between two looks at the size
 
 
-_QUICK = _Lane(1_024, 1000, largest_cell=5_000, batch_cells=1_600)
+_QUICK = _Lane(1_024, 1000, largest_cell=5_000, batch_cells=3_200)
 _CAREFUL = _Lane(32_768, 10, largest_cell=150_000, batch_cells=50)
 _CAREFUL_CALLS = 10
 _LONGEST_TRIM_SET = 64

@@ -1,0 +1,149 @@
+"""Every hostile statement ends in a clear error, in time, in little memory, and harms nothing.
+
+Each test takes one statement, which attacks one property (its group in `hostile_statements`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from hostile_statements import ALL, STATEMENTS
+from process_memory import can_measure, peak_growth
+
+from sql_env.core.database import Database, ErrorKind, Limits, QueryResult, open_database
+
+GRACE_SECONDS = 0.1
+MOST_GROWTH = 64 * 2**20
+# Short, to be quick. What SQLite does while it compiles cannot be interrupted, only starved of
+# memory, and that takes some tenths of a second: those attacks get the deadline that is the default.
+QUICK = Limits(seconds=0.2)
+UNINTERRUPTED = "explosions while compiling"
+# The machine may be busy with something else: an attack is late when it is late three times.
+ATTEMPTS = 3
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A database to attack and another one beside it."""
+    folder = tmp_path_factory.mktemp("hostile")
+    with closing(sqlite3.connect(folder / "victim.sqlite")) as connection:
+        connection.executescript(
+            """
+            CREATE TABLE city (id INTEGER PRIMARY KEY, name TEXT);
+            CREATE TABLE person (
+                id INTEGER PRIMARY KEY, name TEXT, city INTEGER REFERENCES city, height REAL);
+            CREATE INDEX person_by_city ON person (city);
+            """
+        )
+        cities = [(i, f"city {i}") for i in range(20)]
+        connection.executemany("INSERT INTO city VALUES (?, ?)", cities)
+        people = [(i, f"person {i}", i % 20, 1.5 + i / 1000) for i in range(200)]
+        connection.executemany("INSERT INTO person VALUES (?, ?, ?, ?)", people)
+        connection.commit()
+    with closing(sqlite3.connect(folder / "secret.sqlite")) as connection:
+        connection.executescript("CREATE TABLE token (t); INSERT INTO token VALUES ('treasure');")
+    return folder
+
+
+@pytest.fixture
+def untouched(folder: Path) -> Iterator[None]:
+    """The folder's files before and after, by content."""
+    before = _contents(folder)
+    yield
+    assert _contents(folder) == before
+
+
+def _contents(folder: Path) -> dict[str, str]:
+    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.iterdir()}
+
+
+def _filled_in(statement: str, folder: Path) -> str:
+    for name, file in (("victim", "victim"), ("secret", "secret"), ("new_file", "new")):
+        statement = statement.replace(f"{{{name}}}", str(folder / f"{file}.sqlite"))
+    return statement
+
+
+@pytest.mark.parametrize(
+    ("attack", "kinds", "statement"),
+    [
+        pytest.param(attack, kinds, statement, id=f"{attack}-{number}")
+        for number, (attack, kinds, statement) in enumerate(ALL)
+    ],
+)
+@pytest.mark.usefixtures("untouched")
+def test_attack_is_repelled(
+    folder: Path, attack: str, kinds: set[ErrorKind], statement: str
+) -> None:
+    limits = Limits() if attack == UNINTERRUPTED else QUICK
+    database = open_database(folder / "victim.sqlite", limits)
+    sql = _filled_in(statement, folder)
+
+    result, seconds, growth = _measured(database, sql)
+
+    assert result.error_kind in kinds, result
+    assert result.rows == ()
+    assert len(result.error) > 10
+    if str(folder) not in sql:
+        assert str(folder) not in result.error
+    assert seconds < limits.seconds + GRACE_SECONDS
+    assert growth < MOST_GROWTH
+    after = database.query("SELECT count(*), max(name) FROM person")
+    assert after.rows == ((200, "person 99"),)
+
+
+def _measured(database: Database, sql: str) -> tuple[QueryResult, float, int]:
+    def run() -> tuple[QueryResult, float]:
+        begun = time.monotonic()
+        result = database.query(sql)
+        return result, time.monotonic() - begun
+
+    fastest = float("inf")
+    growth = 0
+    for _ in range(ATTEMPTS):
+        if can_measure():
+            (result, seconds), grown = peak_growth(run)
+            growth = max(growth, grown)
+        else:
+            result, seconds = run()
+        fastest = min(fastest, seconds)
+        if fastest < database.limits.seconds + GRACE_SECONDS:
+            break
+    return result, fastest, growth
+
+
+def test_there_are_enough_attacks_of_every_kind() -> None:
+    assert len({statement for _, _, statement in ALL}) == len(ALL) >= 150
+    assert all(len(statements) >= 4 for _, statements in STATEMENTS.values())
+
+
+@pytest.mark.skipif(not can_measure(), reason="needs /proc/self/clear_refs and glibc")
+def test_measurement_sees_memory_that_sqlite_takes() -> None:
+    with closing(sqlite3.connect(":memory:")) as connection:
+        _, growth = peak_growth(
+            lambda: connection.execute("SELECT length(hex(x'00') || zeroblob(7e6))").fetchall()
+        )
+    assert growth > 6_000_000
+
+
+@pytest.mark.skipif(not can_measure(), reason="needs /proc/self/clear_refs and glibc")
+def test_measurement_is_not_blind_after_memory_was_returned() -> None:
+    _, first = peak_growth(lambda: len(bytearray(80_000_000)))
+    _, second = peak_growth(lambda: [bytes(1000) for _ in range(80_000)])
+    _, third = peak_growth(lambda: [bytes(1000) for _ in range(80_000)])
+    assert min(first, second, third) > 75_000_000
+
+
+@pytest.mark.parametrize(
+    "statement", ["ATTACH '{new}' AS other", "VACUUM INTO '{new}'", "PRAGMA query_only = 0"]
+)
+def test_sqlite_alone_would_let_it_pass(folder: Path, tmp_path: Path, statement: str) -> None:
+    """Why there is an authorizer: a read-only, immutable connection stops none of these."""
+    uri = f"{(folder / 'victim.sqlite').as_uri()}?mode=ro&immutable=1"
+    with closing(sqlite3.connect(uri, uri=True, isolation_level=None)) as connection:
+        connection.execute(statement.format(new=tmp_path / "new.sqlite"))
