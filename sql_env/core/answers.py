@@ -35,6 +35,7 @@ _BULLET = re.compile(r"[-*•]\s+")
 _NUMBERING = re.compile(r"(\d{1,6})[.)]\s+")
 _ROW_GAP = re.compile(r"(?<=[)\]])\s*(?:[,;]\s*)?(?=[(\[])")
 _AND = re.compile(r",?\s+and\s+")
+_DOUBLE_QUOTED = re.compile(r"""\s*("(?>(?:[^"\\]|\\.|"")*)")\s*""", re.DOTALL)
 _QUOTED = re.compile(r"""\s*("(?>(?:[^"\\]|\\.|"")*)"|'(?>(?:[^'\\]|\\.|'')*)')\s*""", re.DOTALL)
 # Malformed quotes are tried this often in one line; then a quote is a character like any other.
 _QUOTE_ATTEMPTS = 16
@@ -66,9 +67,9 @@ def read_answer(text: str, gold: Gold) -> Iterator[Reading]:
         yield min(misfits, key=lambda rows: _distance(rows, gold))
 
 
-def _distance(rows: Reading, gold: Gold) -> tuple[bool, bool]:
+def _distance(rows: Reading, gold: Gold) -> tuple[bool, int]:
     """How badly a reading misses gold's shape: the wrong width is worse than missing rows."""
-    return any(len(row) != gold.width for row in rows), len(rows) != len(gold.rows)
+    return any(len(row) != gold.width for row in rows), abs(len(rows) - len(gold.rows))
 
 
 def _usable(text: str) -> str:
@@ -105,8 +106,10 @@ def _readings(text: str, gold: Gold) -> Iterator[Reading]:
     headed = len(lines) == 2 and _is_header(lines[0], gold, "|")
     if _EMPTY.fullmatch(lines[-1].strip()) and (len(lines) == 1 or headed):
         yield []
-    yield from _structured_readings(text, gold)
-    yield from _line_readings(text, gold)
+    structured = list(_structured_readings(text, gold))
+    yield from structured
+    if not (structured and text[0] in "[{"):
+        yield from _line_readings(text, gold)
 
 
 # -- JSON and literals -------------------------------------------------------------------------
@@ -154,7 +157,7 @@ def _value_readings(value: Any, gold: Gold) -> Iterator[Reading]:
             yield from _table_readings([[row[key] for key in value[0]] for row in value])
     elif value and all(isinstance(row, list | tuple) for row in value):
         yield from _table_readings(value)
-        if len(value) == len(gold.rows) + 1 and _names_columns(list(map(str, value[0])), gold):
+        if all(isinstance(name, str) for name in value[0]) and _names_columns(value[0], gold):
             yield from _table_readings(value[1:])
     else:
         yield from _flat_readings(value, gold)
@@ -213,6 +216,8 @@ def _line_readings(text: str, gold: Gold) -> Iterator[Reading]:
     tidy, headed = _tidy(lines)
     for version in (lines, tidy) if tidy != lines else (lines,):
         for separator in _SEPARATORS:
+            if separator != "|" and separator not in text:
+                continue
             body = version
             has_header = _is_header(version[0], gold, separator) if version else False
             if len(version) > 1 and (has_header or (headed and version is tidy)):
@@ -287,8 +292,10 @@ def _split(line: str, separator: str) -> list[TypedCell]:
         return [Bare(part.strip()) for part in line.split(separator)]
     cells: list[TypedCell] = []
     at, attempts = 0, _QUOTE_ATTEMPTS
+    # Between bars, as the environment shows rows, an apostrophe is an apostrophe.
+    quoted = _DOUBLE_QUOTED if separator == "|" else _QUOTED
     while at <= len(line):
-        match = _QUOTED.match(line, at) if attempts else None
+        match = quoted.match(line, at) if attempts else None
         stop = match.end() if match else len(line)
         if match and (stop == len(line) or line.startswith(separator.strip(" "), stop)):
             cells.append(_cell(match[1]))

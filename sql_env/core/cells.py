@@ -14,6 +14,7 @@ import re
 import unicodedata
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from decimal import ROUND_HALF_EVEN, ROUND_HALF_UP, Decimal
 from typing import NamedTuple
 
@@ -29,7 +30,8 @@ _QUOTES = {'"': '"', "'": "'", "`": "`", "“": "”", "\u2018": "\u2019", "«":
 _BLOB = re.compile(r"[xX]'((?:[0-9a-fA-F]{2})*)'")
 
 
-class Bare(NamedTuple):
+@dataclass(slots=True, unsafe_hash=True)  # not frozen: long answers make many of them
+class Bare:
     """A typed word without quotes: NULL, a number or a text, whichever the gold value is."""
 
     text: str
@@ -48,6 +50,7 @@ ROUNDING_MODES = (ROUND_HALF_UP, ROUND_HALF_EVEN)
 MIN_DECIMALS = 2
 MAX_DECIMALS = 12
 _MAX_ROUNDED = 1e12
+_LAST_EXACT_FLOAT = 2.0**53
 
 
 def normalize_text(text: str) -> str:
@@ -64,9 +67,16 @@ def same_number(a: float, b: float) -> bool:
     """Equal within tolerance; whole numbers (ids, years, populations) exactly."""
     if a == b:
         return True
-    if float(a).is_integer() and float(b).is_integer():
+    if _is_exact(a) and _is_exact(b):
         return False
     return math.isclose(a, b, rel_tol=RELATIVE_TOLERANCE, abs_tol=ABSOLUTE_TOLERANCE)
+
+
+def _is_exact(number: float) -> bool:
+    """Whole, and not a float so large that every float is whole."""
+    if isinstance(number, int):
+        return True
+    return number.is_integer() and abs(number) < _LAST_EXACT_FLOAT
 
 
 def plain_number(text: str) -> int | float | None:
@@ -78,7 +88,7 @@ def plain_number(text: str) -> int | float | None:
 
 def typed_number(text: str) -> int | float | None:
     """The number a person means by `text`: also "1,234", "+3", ".5" and "2e3"."""
-    if text in ("inf", "-inf"):
+    if text.lower().lstrip("+-") in ("inf", "infinity"):
         return float(text)
     if not any(map(str.isdigit, text)) or _TYPED_NUMBER.fullmatch(text) is None:
         return None

@@ -18,12 +18,12 @@ ROWS_SHOWN = 20
 CELL_CHARACTERS = 200
 CUT_MARK = "…"
 _NAME_CHARACTERS = 64
-# Twelve digits: averages without their noise, and well within the verifier's tolerance.
-_FLOAT_FORMAT = ".12g"
+# Below this, twelve digits will do: averages without their noise, within the verifier's tolerance.
+_FEW_DIGITS = 1e10
 # Where a bare word would be read as something else: NULL, the start of a list, of a blob or of a
 # query. Only words that begin with one of these characters are looked at that closely.
-_SUSPECTS = frozenset(" [{nNxXsSwW")
-_MISLEADING = re.compile(r"[\s\[{]|(?:null|none)\Z|x'|select\b|with\b", re.IGNORECASE)
+_SUSPECTS = frozenset(" [{`nNxXsSwW")
+_MISLEADING = re.compile(r"[\s\[{`]|(?:null|none)\Z|x'|select\b|with\b", re.IGNORECASE)
 
 
 def render_cell(value: Cell) -> str:
@@ -37,7 +37,7 @@ def render_cell(value: Cell) -> str:
     if value is None:
         return "NULL"
     if isinstance(value, float):
-        return str(int(value)) if value.is_integer() and abs(value) < 1e15 else _short(value)
+        return _number(value)
     shown = value[: CELL_CHARACTERS // 2]
     return f"x'{shown.hex()}'" + (CUT_MARK if len(shown) < len(value) else "")
 
@@ -55,8 +55,10 @@ def _is_plain(text: str) -> bool:
     )
 
 
-def _short(value: float) -> str:
-    return format(value, _FLOAT_FORMAT)
+def _number(value: float) -> str:
+    if value.is_integer() and abs(value) < 1e15:
+        return str(int(value))
+    return format(value, ".12g") if abs(value) < _FEW_DIGITS else repr(value)
 
 
 def _guarded(text: str) -> str:

@@ -1,0 +1,69 @@
+"""The text of queries: what is the same query, and where its clauses are."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sql_env.core.sql_text import normalize_sql, parse_select, tokenize
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("SELECT 1", "select   1 ;"),
+        ("SELECT a FROM t", "select A\nfrom T -- the end"),
+        ("SELECT a/* x */FROM t", "SELECT a FROM t"),
+        ("SELECT count(*) FROM t WHERE a='X'", "select COUNT( * ) from t where a = 'X'"),
+        ('SELECT "A b" FROM t', 'SELECT "a B" FROM t'),
+    ],
+)
+def test_the_same_query(first: str, second: str) -> None:
+    assert normalize_sql(first) == normalize_sql(second)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("SELECT 'a'", "SELECT 'A'"),
+        ("SELECT 'a b'", "SELECT 'a  b'"),
+        ("SELECT '-- x'", "SELECT ''"),
+        ("SELECT ab", "SELECT a b"),
+        ("SELECT 1", "SELECT 2"),
+    ],
+)
+def test_another_query(first: str, second: str) -> None:
+    assert normalize_sql(first) != normalize_sql(second)
+
+
+@given(st.text(alphabet="ab'\"`[]()-/*;, \n1.x", max_size=60))
+def test_tokens_are_the_text_without_blanks_and_comments(sql: str) -> None:
+    at = 0
+    for token in tokenize(sql):
+        assert token.start >= at
+        assert sql[token.start : token.end] == token.text
+        at = token.end
+    normalize_sql(sql)
+
+
+def test_the_parts_of_an_order_by() -> None:
+    select = parse_select(
+        "SELECT a, f(b, c) x FROM t ORDER BY f(b, c) DESC NULLS LAST, 2, n COLLATE nocase LIMIT 3"
+    )
+    assert select is not None
+    assert [term.text for term in select.order_terms] == ["f(b, c)", "2", "n"]
+    assert [term.position for term in select.order_terms] == [None, 2, None]
+    assert [term.collation for term in select.order_terms] == ["", "", "NOCASE"]
+    assert select.limit == 3
+    assert select.body.endswith("nocase")
+
+
+def test_is_distinct_from_does_not_end_the_list() -> None:
+    select = parse_select("SELECT a IS DISTINCT FROM b, c FROM t")
+    assert select is not None
+    assert select.arms == (("a is distinct from b", "c"),)
+
+
+def test_what_is_no_select() -> None:
+    assert parse_select("VALUES (1), (2)") is None
