@@ -306,3 +306,36 @@ def taught_qwen3(
     model = make_qwen3(initializer_range=0.05)
     teach(model, examples)
     return lambda: copy.deepcopy(model)
+
+
+@pytest.fixture(scope="session")
+def warm_model_dir(
+    tmp_path_factory: pytest.TempPathFactory,
+    tiny_dataset: Dataset,
+    make_llama: Callable[..., Any],
+    chat_tokenizer: Any,
+) -> Path:
+    """A folder with a tiny model that knows the game a little: some episodes succeed, some fail."""
+    from sql_env.training.warmup import warm_up
+
+    folder = tmp_path_factory.mktemp("warm")
+    config = GRPOConfig(
+        questions_path=str(tiny_dataset.questions_path),
+        db_dir=str(tiny_dataset.db_dir),
+        output_dir=str(folder / "run"),
+        max_new_tokens=16,
+        max_context_tokens=1024,
+        step_budget=4,
+        device="cpu",
+        warmup={  # type: ignore[arg-type]
+            "max_steps": 40,
+            "learning_rate": 3e-3,
+            "per_device_train_batch_size": 6,
+            "mix": {"detour": 0.0, "sample": 0.0, "slip": 0.0, "typed_answer": 0.0},
+        },
+    )
+    model = make_llama(initializer_range=0.02)
+    warm_up(config, model, chat_tokenizer)
+    model.save_pretrained(folder / "model")
+    chat_tokenizer.save_pretrained(folder / "model")
+    return folder / "model"
