@@ -241,7 +241,7 @@ def _write(out: Path, source: Source, prepared: Prepared, settings: dict[str, An
     databases = {record.database_name for record in prepared.records}
     console.print(
         f"[bold]{escape(str(out))}[/]: {len(prepared.records):,} questions on "
-        f"{len(databases)} databases",
+        f"{len(databases)} database{'s' if len(databases) > 1 else ''}",
         highlight=False,
         soft_wrap=True,
     )

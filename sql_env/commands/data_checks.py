@@ -128,6 +128,7 @@ def _print_json(value: dict[str, Any]) -> None:
 
 def _show_findings(findings: list[Finding], failures: list[Finding]) -> None:
     from sql_env.evaluation.validation import Check
+    from sql_env.sources.statistics import splits_of
 
     console = Console()
     table = Table(box=box.SIMPLE, title=None)
@@ -137,7 +138,8 @@ def _show_findings(findings: list[Finding], failures: list[Finding]) -> None:
         table.add_column(str(check), justify="right")
     total = Counter(finding.record.split for finding in findings)
     failed = Counter((finding.record.split, finding.failed) for finding in failures)
-    for split, left in total.items():
+    for split in splits_of(finding.record for finding in findings):
+        left = total[split]
         cells = []
         for check in Check:
             left -= failed[split, check]
@@ -146,8 +148,8 @@ def _show_findings(findings: list[Finding], failures: list[Finding]) -> None:
     console.print(table)
     for finding in failures:
         console.print(
-            f"[red]{finding.record.question_id}[/] ({finding.record.split}): not true that the "
-            f"{finding.failed}: {escape(finding.reason)}",
+            f"[red]{escape(finding.record.question_id)}[/] ({escape(finding.record.split)}) fails "
+            f"'{finding.failed}': {escape(finding.reason)}",
             highlight=False,
             soft_wrap=True,
         )

@@ -60,7 +60,7 @@ def prepare_spider(
     chosen = only_databases(source, databases)
     core, left_out = enrich(chosen.questions, chosen.databases)
     if left_out and set(databases) == set(CORE_DATABASES):
-        raise SourceError(f"this copy of Spider is damaged: {_names(left_out)}")
+        raise SourceError(f"this copy of Spider is damaged:{_names(left_out)}")
     # Also without `wide`: a split must not depend on what else is prepared.
     trained_elsewhere = frozenset(
         normalised_sql(item.sql) for item in source.questions if _is_wide(item, databases)
@@ -92,11 +92,11 @@ def prepare_all(
     left_out += failed
     if left_out and not skip_failing:
         raise SourceError(
-            f"{len(left_out)} of {len(source.questions)} questions cannot be used: "
+            f"{len(left_out)} of {len(source.questions)} questions cannot be used:"
             f"{_names(left_out)}\nMend them, or leave them out with --skip-failing"
         )
     if not records:
-        raise SourceError(f"no question can be used: {_names(left_out)}")
+        raise SourceError(f"no question can be used:{_names(left_out)}")
     return Prepared(split(records, split_by, seed), left_out)
 
 

@@ -46,11 +46,16 @@ ASPECTS: Mapping[str, tuple[Callable[[QuestionRecord], str], tuple[str, ...] | N
 Counts = dict[str, dict[str, dict[str, int]]]
 
 
+def splits_of(records: Iterable[QuestionRecord]) -> list[str]:
+    """The splits there are: the usual ones first."""
+    found = {record.split for record in records}
+    return [*(split for split in SPLITS if split in found), *sorted(found - {*SPLITS})]
+
+
 def count(records: Iterable[QuestionRecord]) -> Counts:
     """Aspect -> value -> split -> how many questions."""
     records = list(records)
-    found_splits = {record.split for record in records}
-    splits = [*(s for s in SPLITS if s in found_splits), *sorted(found_splits - {*SPLITS})]
+    splits = splits_of(records)
     counts: Counts = {}
     for aspect, (value_of, order) in ASPECTS.items():
         found = Counter((value_of(record), record.split) for record in records)

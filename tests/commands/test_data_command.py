@@ -227,10 +227,10 @@ class TestValidate:
     @pytest.mark.parametrize(
         ("changes", "failed"),
         [
-            ({"gold_sql": "SELECT weight FROM product"}, "gold query runs"),
-            ({"gold_answer": "something else"}, "stored answer is the gold's"),
-            ({"answer_type": "table"}, "stored answer is the gold's"),
-            ({"tables_involved": ["customer"]}, "stored answer is the gold's"),
+            ({"gold_sql": "SELECT weight FROM product"}, "gold runs"),
+            ({"gold_answer": "something else"}, "stored answer fits"),
+            ({"answer_type": "table"}, "stored answer fits"),
+            ({"tables_involved": ["customer"]}, "stored answer fits"),
         ],
     )
     def test_failures_are_named(

@@ -131,7 +131,7 @@ def test_a_broken_gold_in_the_core_set_means_a_damaged_copy(tmp_path: Path) -> N
     records = json.loads((tmp_path / "dev.json").read_text())
     records[0]["query"] = "SELECT weight FROM product"
     write_json(tmp_path / "dev.json", records)
-    with pytest.raises(SourceError, match=r"damaged: \n  pets_1-000: .*no such column: weight"):
+    with pytest.raises(SourceError, match=r"damaged:\n  pets_1-000: .*no such column: weight"):
         prepare_spider(read_spider(tmp_path))
 
 
