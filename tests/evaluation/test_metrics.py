@@ -1,0 +1,163 @@
+"""Rates with their intervals, pass@k and what else is counted."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from itertools import combinations
+
+import pytest
+from handmade import make_step
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sql_env.evaluation.episodes import EpisodeResult
+from sql_env.evaluation.metrics import (
+    first_query_failed,
+    pass_at_k,
+    success_rate,
+    summarize,
+    wilson,
+)
+
+Maker = Callable[..., EpisodeResult]
+
+
+class TestWilson:
+    @pytest.mark.parametrize(
+        ("successes", "n", "low", "high"),
+        [
+            (15, 50, 0.1910, 0.4375),
+            (0, 203, 0.0, 0.01857),
+            (203, 203, 0.98143, 1.0),
+            (1, 10, 0.0179, 0.4042),
+        ],
+    )
+    def test_known_values(self, successes: int, n: int, low: float, high: float) -> None:
+        rate = wilson(successes, n)
+        assert (rate.low, rate.high) == pytest.approx((low, high), abs=5e-5)
+
+    @given(st.integers(1, 10_000).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
+    def test_holds_the_rate_and_stays_a_share(self, counts: tuple[int, int]) -> None:
+        successes, n = counts
+        rate = wilson(successes, n)
+        assert 0 <= rate.low <= rate.rate + 1e-12
+        assert rate.rate - 1e-12 <= rate.high <= 1
+
+    def test_more_questions_narrow_it(self) -> None:
+        assert (
+            wilson(30, 60).high - wilson(30, 60).low > wilson(300, 600).high - wilson(300, 600).low
+        )
+
+    def test_nothing_counted_says_nothing(self) -> None:
+        assert (wilson(0, 0).low, wilson(0, 0).high) == (0.0, 1.0)
+
+
+class TestSamples:
+    def test_several_samples_count_as_one_question(self, make_episode: Maker) -> None:
+        episodes = [
+            make_episode(f"q{number}", correct=sample < 2, sample=sample)
+            for number in range(10)
+            for sample in range(4)
+        ]
+        rate = success_rate(episodes)
+        assert (rate.rate, rate.n) == (0.5, 10)
+        assert (rate.low, rate.high) == wilson(5, 10)[1:3]
+
+    @given(
+        st.lists(st.lists(st.booleans(), min_size=5, max_size=5), min_size=1, max_size=6),
+        st.integers(1, 5),
+    )
+    def test_pass_at_k_is_the_share_of_draws_with_a_success(
+        self, outcomes: list[list[bool]], k: int
+    ) -> None:
+        draws = [any(draw) for samples in outcomes for draw in combinations(samples, k)]
+        episodes = [
+            _bare(f"q{number}", correct, sample)
+            for number, samples in enumerate(outcomes)
+            for sample, correct in enumerate(samples)
+        ]
+        assert pass_at_k(episodes, k) == pytest.approx(sum(draws) / len(draws))
+
+
+def _bare(question_id: str, correct: bool, sample: int) -> EpisodeResult:
+    return EpisodeResult(
+        question_id, "", "", "", "", "", 1, sample, 0, (), correct, "", "", "", 0.0, 0.0
+    )
+
+
+class TestRecovery:
+    def failed(self, make_episode: Maker, *steps: object, **fields: object) -> bool:
+        return first_query_failed(make_episode(steps=steps, **fields))
+
+    def test_an_error_in_the_first_query(self, make_episode: Maker) -> None:
+        broken = make_step("query", "SELEC", error="syntax error", error_kind="syntax")
+        fine = make_step("QUERY", "SELECT 1", result="1\n1")
+        assert self.failed(make_episode, make_step("DESCRIBE", "t"), broken, fine)
+        assert not self.failed(make_episode, fine, broken)
+
+    def test_no_rows_where_there_should_be_some(self, make_episode: Maker) -> None:
+        empty = make_step("QUERY", "SELECT 1", result="name\n(no rows)")
+        assert self.failed(make_episode, empty, gold_answer=["Ann"])
+        assert not self.failed(make_episode, empty, gold_answer=[])
+
+    def test_no_query_at_all(self, make_episode: Maker) -> None:
+        assert not self.failed(make_episode, make_step("ANSWER", "1"))
+
+    def test_rate(self, make_episode: Maker) -> None:
+        broken = make_step("QUERY", "SELEC", error="syntax error", error_kind="syntax")
+        episodes = [
+            make_episode("a", correct=True, steps=(broken, make_step("ANSWER", "1"))),
+            make_episode("b", correct=False, steps=(broken, make_step("ANSWER", "1"))),
+            make_episode("c", correct=True),
+        ]
+        recovery = summarize(episodes).recovery
+        assert (recovery.rate, recovery.n) == (0.5, 2)
+
+
+class TestSummary:
+    def test_counts(self, make_episode: Maker) -> None:
+        steps = (
+            make_step("SAMPLE", "t", operational=0.02, trace={"parsed": True}),
+            make_step("QUERY", "x", error="bad", error_kind="syntax", operational=-0.01,
+                      trace={"parsed": False, "completion_tokens": 7, "prompt_tokens": 90}),
+            make_step("QUERY", "y", progress=0.1, trace={"parsed": True, "completion_tokens": 3}),
+            make_step("ANSWER", "1", terminal=1.0, trace={"parsed": True}),
+        )  # fmt: skip
+        summary = summarize(
+            [
+                make_episode("a", correct=True, steps=steps, difficulty="hard"),
+                make_episode("b", difficulty="easy", database="other"),
+                make_episode("c", error="RuntimeError: x", stop_reason="error", steps=()),
+            ],
+            planned=5,
+        )
+        assert (summary.n_episodes, summary.n_played, summary.n_completed) == (5, 3, 2)
+        assert summary.success.rate == pytest.approx(1 / 3)
+        assert list(summary.by_difficulty) == ["easy", "hard"]
+        assert summary.by_difficulty["hard"].rate == 1.0
+        assert summary.by_database["music"].n == 2
+        assert summary.by_answer_type["integer"].n == 3
+        assert summary.avg_reward == pytest.approx(1.11 / 3)
+        assert summary.avg_reward_parts == pytest.approx(
+            {"operational": 0.01 / 3, "progress": 0.1 / 3, "terminal": 1 / 3}
+        )
+        assert summary.avg_steps == pytest.approx(5 / 3)
+        assert summary.avg_queries == pytest.approx(2 / 3)
+        assert summary.sample_share.rate == pytest.approx(1 / 3)
+        assert summary.parse_rate == 0.75
+        assert summary.stop_reasons == {"correct": 1, "wrong_answer": 1, "error": 1}
+        assert summary.actions == {"QUERY": 2, "ANSWER": 2, "SAMPLE": 1}
+        assert summary.error_kinds == {"syntax": 1}
+        assert summary.episode_errors == {"RuntimeError: x": 1}
+        assert summary.environment_share == pytest.approx(0.25)
+        assert summary.tokens == {"completion_tokens": 10, "prompt_tokens": 90}
+
+    def test_becomes_json_with_named_rates(self, make_episode: Maker) -> None:
+        text = json.dumps(summarize([make_episode("a", correct=True)]).to_dict())
+        data = json.loads(text)
+        assert data["success"]["rate"] == 1.0
+        assert set(data["by_difficulty"]["easy"]) == {"rate", "low", "high", "n"}
+
+    def test_of_nothing(self) -> None:
+        assert summarize([], planned=3).success.rate == 0.0
