@@ -110,12 +110,16 @@ class _Pool:
     def __init__(self, connections: int, files: int) -> None:
         self.connections = connections
         self.files = files
-        self.forget()
-
-    def forget(self) -> None:
-        """Begin anew, as a forked child must: connections do not survive a fork."""
         self._lock = threading.RLock()
         self._open: dict[_File, _OpenFile] = {}
+        self._count = 0
+
+    def after_fork(self) -> None:
+        """In the child: SQLite's connections survive no fork, not even to be closed."""
+        self._lock = threading.RLock()
+        self._of_the_parent = [file.idle for file in self._open.values()]
+        for file in self._open.values():
+            file.idle = []
         self._count = 0
 
     def open(self, file: _File) -> _OpenFile:
@@ -166,7 +170,7 @@ class _Pool:
 
 
 _POOL = _Pool(MOST_CONNECTIONS, MOST_FILES)
-os.register_at_fork(after_in_child=_POOL.forget)
+os.register_at_fork(after_in_child=_POOL.after_fork)
 
 
 class Database:

@@ -1,8 +1,8 @@
 """How much memory this process has come to use, as Linux counts it.
 
-`VmHWM` is the most that was ever resident; writing 5 to `/proc/self/clear_refs` sets it back to what
-is resident now. Before each measurement the C library is told to return what it holds but does not
-use: otherwise an attack could hide in the memory that the one before it left behind.
+`VmHWM` is the most that was ever resident; writing 5 to `/proc/self/clear_refs` sets it back to
+what is resident now. Before each measurement the C library is told to return what it holds but does
+not use: otherwise an attack could hide in the memory that the one before it left behind.
 """
 
 from __future__ import annotations

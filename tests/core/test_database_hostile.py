@@ -21,7 +21,7 @@ from sql_env.core.database import Database, ErrorKind, Limits, QueryResult, open
 GRACE_SECONDS = 0.1
 MOST_GROWTH = 64 * 2**20
 # Short, to be quick. What SQLite does while it compiles cannot be interrupted, only starved of
-# memory, and that takes some tenths of a second: those attacks get the deadline that is the default.
+# memory, and that takes some tenths of a second: those attacks get the default deadline.
 QUICK = Limits(seconds=0.2)
 UNINTERRUPTED = "explosions while compiling"
 # The machine may be busy with something else: an attack is late when it is late three times.

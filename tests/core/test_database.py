@@ -1,0 +1,431 @@
+"""What the sandbox gives to those who mean well."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from itertools import groupby
+from operator import itemgetter
+from pathlib import Path
+
+import pytest
+
+from sql_env.core.allow_list import FUNCTIONS
+from sql_env.core.database import (
+    Column,
+    Database,
+    DatabaseOpenError,
+    ErrorKind,
+    ForeignKey,
+    Limits,
+    open_database,
+    quote_identifier,
+)
+
+Make = Callable[..., Path]
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Make:
+    """Writes a database from an SQL script."""
+
+    def write(script: str, name: str = "made.sqlite", rows: tuple[str, list[tuple]] | None = None):
+        with closing(sqlite3.connect(tmp_path / name)) as connection:
+            connection.executescript(script)
+            if rows:
+                connection.executemany(*rows)
+            connection.commit()
+        return tmp_path / name
+
+    return write
+
+
+@pytest.fixture
+def shop(make: Make) -> Database:
+    return open_database(
+        make(
+            """
+            CREATE TABLE Customer (Id INTEGER PRIMARY KEY, Name TEXT NOT NULL, city TEXT);
+            CREATE TABLE "Order" ("order id" INT, customer INT REFERENCES Customer, total REAL,
+                PRIMARY KEY ("order id"));
+            CREATE VIEW big AS SELECT "order id", total FROM "Order" WHERE total > 10;
+            INSERT INTO Customer VALUES (1, 'Ann', 'Oslo'), (2, 'Bob', NULL), (3, 'Cem', 'Rome');
+            INSERT INTO "Order" VALUES (1, 1, 9.5), (2, 1, 20), (3, 2, 30.25);
+            """
+        )
+    )
+
+
+class TestResults:
+    def test_columns_and_rows(self, shop: Database) -> None:
+        result = shop.query("SELECT Name, city AS town FROM Customer ORDER BY Id")
+        assert result.columns == ("Name", "town")
+        assert result.rows == (("Ann", "Oslo"), ("Bob", None), ("Cem", "Rome"))
+        assert result.ok
+
+    def test_types_stay_apart(self, shop: Database) -> None:
+        (row,) = shop.query("SELECT 1, 1.0, '1', x'01', NULL, ''").rows
+        assert [type(cell) for cell in row] == [int, float, str, bytes, type(None), str]
+
+    def test_no_rows_is_not_an_error(self, shop: Database) -> None:
+        result = shop.query("SELECT Name FROM Customer WHERE 0")
+        assert (result.ok, result.columns, result.rows) == (True, ("Name",), ())
+
+    @pytest.mark.parametrize(
+        "sql",
+        [
+            "SELECT 1",
+            "  select 1;  ",
+            "SELECT 1 -- note",
+            "/* note */ SELECT 1 ; /* end */ -- end",
+            "WITH one AS (SELECT 1) SELECT * FROM one",
+            "WITH one AS (SELECT 1 AS a) SELECT count(*) FROM one",
+            "VALUES (1)",
+            "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 9) "
+            "SELECT min(i) FROM n",
+        ],
+    )
+    def test_ways_to_write_one_select(self, shop: Database, sql: str) -> None:
+        assert shop.query(sql).rows == ((1,),)
+
+    def test_joins_windows_and_views(self, shop: Database) -> None:
+        sql = (
+            "SELECT c.Name, rank() OVER (ORDER BY b.total DESC) FROM big b "
+            'JOIN "Order" o USING ("order id") JOIN Customer c ON c.Id = o.customer'
+        )
+        assert sorted(shop.query(sql).rows) == [("Ann", 2), ("Bob", 1)]
+
+    def test_sample(self, shop: Database) -> None:
+        assert shop.sample("Order", 2).rows == ((1, 1, 9.5), (2, 1, 20.0))
+
+    def test_every_allowed_function_of_this_sqlite_can_be_called(self, shop: Database) -> None:
+        with closing(sqlite3.connect(":memory:")) as connection:
+            known = {
+                name for (name,) in connection.execute("SELECT name FROM pragma_function_list")
+            }
+        calls = [f"{name}({', '.join('1' * n)})" for name in FUNCTIONS & known for n in range(4)]
+        denied = [call for call in calls if shop.query(f"SELECT {call}").error_kind == "denied"]
+        assert denied == []
+
+    @pytest.mark.parametrize(
+        ("call", "value"),
+        [
+            ("trim('  a ')", "a"),
+            ("trim('xxaxyx', 'xy')", "a"),
+            ("ltrim('xxax', 'x')", "ax"),
+            ("rtrim('xxax', 'x')", "xxa"),
+            ("trim(1001, 1)", "00"),
+            ("trim(NULL, 'x')", None),
+            ("trim('x', NULL)", None),
+            ("trim('ééaé', 'é')", "a"),
+            ("trim('abc', '')", "abc"),
+            ("trim(x'616261', 'a')", "b"),
+        ],
+    )
+    def test_trim_does_what_sqlites_own_does(
+        self, shop: Database, call: str, value: str | None
+    ) -> None:
+        with closing(sqlite3.connect(":memory:")) as connection:
+            assert connection.execute(f"SELECT {call}").fetchone() == (value,)
+        assert shop.query(f"SELECT {call}").rows == ((value,),)
+
+
+class TestErrors:
+    @pytest.mark.parametrize(
+        ("sql", "kind", "message"),
+        [
+            ("SELECT nope FROM Customer", ErrorKind.NO_COLUMN, "no such column: nope"),
+            ("SELECT * FROM nope", ErrorKind.NO_TABLE, "no such table: nope"),
+            ("SELEC 1", ErrorKind.SYNTAX, 'near "SELEC": syntax error'),
+            ("SELECT * FROM", ErrorKind.SYNTAX, "incomplete input"),
+            ("SELECT nope(1)", ErrorKind.OTHER, "no such function: nope"),
+            (
+                "SELECT Name FROM Customer a JOIN Customer b",
+                ErrorKind.OTHER,
+                "ambiguous column name: Name",
+            ),
+            (
+                "SELECT sum(sum(Id)) FROM Customer",
+                ErrorKind.OTHER,
+                "misuse of aggregate function sum()",
+            ),
+        ],
+    )
+    def test_sqlites_own_words(
+        self, shop: Database, sql: str, kind: ErrorKind, message: str
+    ) -> None:
+        result = shop.query(sql)
+        assert (result.error_kind, result.error) == (kind, message)
+        assert not result.ok
+
+    @pytest.mark.parametrize(
+        ("sql", "kind", "says"),
+        [
+            ("DELETE FROM Customer", ErrorKind.DENIED, "DELETE is not allowed"),
+            ("SELECT * FROM sqlite_master", ErrorKind.DENIED, "use DESCRIBE"),
+            ("SELECT random()", ErrorKind.DENIED, "the function random() is not available"),
+            ("SELECT 1; SELECT 2", ErrorKind.MULTIPLE, "one statement only"),
+            ("SELECT ?", ErrorKind.SYNTAX, "write the value itself"),
+            ("-- nothing", ErrorKind.SYNTAX, "no SELECT statement"),
+            ("SELECT '\0'", ErrorKind.SYNTAX, "NUL"),
+            ("SELECT 1" + " " * 10_000, ErrorKind.TOO_LARGE, "10,000 bytes"),
+        ],
+    )
+    def test_our_words_say_what_to_do(
+        self, shop: Database, sql: str, kind: ErrorKind, says: str
+    ) -> None:
+        result = shop.query(sql)
+        assert result.error_kind == kind
+        assert says in result.error
+
+
+class TestCaps:
+    def test_rows(self, make: Make) -> None:
+        path = make(
+            "CREATE TABLE t(x)", rows=("INSERT INTO t VALUES (?)", [(i,) for i in range(9)])
+        )
+        assert len(open_database(path, Limits(rows=9)).query("SELECT x FROM t").rows) == 9
+        over = open_database(path, Limits(rows=8)).query("SELECT x FROM t")
+        assert (over.error_kind, over.rows) == (ErrorKind.TOO_LARGE, ())
+        assert "more than 8 rows" in over.error
+
+    @pytest.mark.parametrize("allowed", [20_000, 10_000_000])
+    def test_many_rows_come_whole_whatever_the_batch(self, make: Make, allowed: int) -> None:
+        numbers = [(i,) for i in range(20_000)]
+        path = make("CREATE TABLE t(x)", rows=("INSERT INTO t VALUES (?)", numbers))
+        limits = Limits(rows=allowed, bytes=allowed * 100)
+        assert open_database(path, limits).query("SELECT x FROM t").rows == tuple(numbers)
+
+    def test_bytes(self, make: Make) -> None:
+        texts = [("x" * 500,) for _ in range(100)]
+        path = make("CREATE TABLE t(x)", rows=("INSERT INTO t VALUES (?)", texts))
+        assert open_database(path, Limits(bytes=100_000)).query("SELECT x FROM t").ok
+        over = open_database(path, Limits(bytes=40_000)).query("SELECT x FROM t")
+        assert over.error_kind == ErrorKind.TOO_LARGE
+        assert "more than 40,000 bytes" in over.error
+
+    def test_seconds(self, shop: Database) -> None:
+        patient = open_database(shop.path, Limits(seconds=0.05))
+        endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i FROM n) SELECT max(i) FROM n"
+        result = patient.query(endless)
+        assert result.error_kind == ErrorKind.TIMEOUT
+        assert "0.05 seconds" in result.error
+
+    def test_wide_tables_can_be_sampled(self, make: Make) -> None:
+        names = ", ".join(f"c{i}" for i in range(400))
+        path = make(f"CREATE TABLE wide({names}); INSERT INTO wide(c399) VALUES ('last');")
+        assert open_database(path).sample("wide", 1).rows[0][-1] == "last"
+
+
+class TestText:
+    @pytest.mark.parametrize("length", [1_000, 1_025, 5_000, 32_000])
+    def test_long_values_are_read(self, make: Make, length: int) -> None:
+        path = make(
+            "CREATE TABLE t(x)", rows=("INSERT INTO t VALUES (?)", [("é" * (length // 2),)])
+        )
+        database = open_database(path)
+        assert database.query("SELECT x FROM t").rows == (("é" * (length // 2),),)
+        assert database.query("SELECT count(*) FROM t WHERE x LIKE '%é'").rows == ((1,),)
+
+    def test_values_beyond_the_limit_leave_the_rest_readable(self, make: Make) -> None:
+        path = make(
+            "CREATE TABLE t(id, x)", rows=("INSERT INTO t VALUES (?, ?)", [(7, "x" * 40_000)])
+        )
+        database = open_database(path)
+        assert database.query("SELECT x FROM t").error_kind == ErrorKind.TOO_LARGE
+        assert database.query("SELECT id FROM t").rows == ((7,),)
+
+    def test_bytes_that_are_not_utf8_are_read_as_latin1(self, make: Make) -> None:
+        path = make(
+            "CREATE TABLE t(x); INSERT INTO t VALUES (CAST(x'51756562e963' AS TEXT)), ('é');"
+        )
+        database = open_database(path)
+        assert database.query("SELECT x FROM t").rows == (("Quebéc",), ("é",))
+        assert database.query("SELECT x FROM t WHERE x = 'é'").rows == (("é",),)
+
+    def test_every_table_of_spider_can_be_read(self, spider_dir: Path) -> None:
+        for path in sorted(spider_dir.glob("database/*/*.sqlite")):
+            database = open_database(path)
+            for table in database.table_names:
+                result = database.sample(table, 2_000)
+                assert result.ok, f"{path} {table}: {result.error}"
+
+
+class TestReads:
+    def test_tables_and_columns(self, shop: Database) -> None:
+        sql = 'SELECT c.name FROM customer c JOIN "order" o ON o.CUSTOMER = c.id WHERE total > 1'
+        assert shop.query(sql).reads == {
+            ("Customer", "Name"),
+            ("Customer", "Id"),
+            ("Order", "customer"),
+            ("Order", "total"),
+        }
+
+    def test_star_reads_every_column(self, shop: Database) -> None:
+        assert shop.query("SELECT * FROM customer").reads == {
+            ("Customer", "Id"),
+            ("Customer", "Name"),
+            ("Customer", "city"),
+        }
+
+    def test_count_reads_the_table_and_no_column(self, shop: Database) -> None:
+        assert shop.query("SELECT count(*) FROM CUSTOMER").reads == {("Customer", "")}
+
+    def test_a_view_reads_what_is_behind_it(self, shop: Database) -> None:
+        assert ("Order", "total") in shop.query("SELECT total FROM big").reads
+
+    def test_common_table_expressions_are_no_tables(self, shop: Database) -> None:
+        sql = "WITH x AS (SELECT city FROM Customer) SELECT count(*) FROM x"
+        assert {table for table, _ in shop.query(sql).reads} == {"Customer"}
+
+    def test_repeated_statements_keep_their_reads(self, shop: Database) -> None:
+        statements = [f"SELECT Name, {i} FROM Customer" for i in range(300)]
+        expected = {("Customer", "Name")}
+        for _ in range(2):
+            assert all(shop.query(sql).reads == expected for sql in statements)
+        assert all(shop.query(statements[0]).reads == expected for _ in range(3))
+
+    def test_reads_survive_a_failure_in_between(self, make: Make) -> None:
+        rows = ("INSERT INTO t VALUES (?)", [(i,) for i in range(50)])
+        path = make("CREATE TABLE t(x)", rows=rows)
+        sql = "SELECT x FROM t"
+        assert not open_database(path, Limits(rows=5)).query(sql).ok
+        assert open_database(path).query(sql).reads == {("t", "x")}
+
+    def test_failed_queries_read_nothing(self, shop: Database) -> None:
+        assert shop.query("SELECT Name, nope FROM Customer").reads == frozenset()
+
+
+class TestSchema:
+    def test_columns_keys_and_size(self, shop: Database) -> None:
+        schema = shop.schema("ORDER")
+        assert schema is not None
+        assert schema.name == "Order"
+        assert schema.columns == (
+            Column("order id", "INT", primary_key=True, not_null=False),
+            Column("customer", "INT", primary_key=False, not_null=False),
+            Column("total", "REAL", primary_key=False, not_null=False),
+        )
+        assert schema.row_count == 3
+
+    def test_foreign_key_without_a_column_means_the_primary_key(self, shop: Database) -> None:
+        schema = shop.schema("Order")
+        assert schema is not None
+        assert schema.foreign_keys == (ForeignKey("customer", "Customer", "Id"),)
+
+    def test_composite_foreign_key(self, make: Make) -> None:
+        path = make(
+            """
+            CREATE TABLE a (x, y, PRIMARY KEY (y, x));
+            CREATE TABLE b (
+                p, q, r, FOREIGN KEY (p, q) REFERENCES a, FOREIGN KEY (r) REFERENCES gone);
+            """
+        )
+        schema = open_database(path).schema("b")
+        assert schema is not None
+        assert set(schema.foreign_keys) == {
+            ForeignKey("p", "a", "y"),
+            ForeignKey("q", "a", "x"),
+            ForeignKey("r", "gone", ""),
+        }
+
+    def test_names_in_order_tables_first(self, shop: Database) -> None:
+        assert shop.table_names == ("Customer", "Order", "big")
+
+    def test_unknown_table(self, shop: Database) -> None:
+        assert shop.schema("nope") is None
+
+    def test_views_that_do_not_run_are_left_out(self, make: Make) -> None:
+        path = make(
+            """
+            CREATE TABLE t (x); CREATE TABLE gone (x);
+            CREATE VIEW good AS SELECT x FROM t; CREATE VIEW bad AS SELECT x FROM gone;
+            DROP TABLE gone;
+            """
+        )
+        assert open_database(path).table_names == ("t", "good")
+
+    def test_virtual_tables_and_their_shadows_are_left_out(self, make: Make) -> None:
+        path = make("CREATE TABLE t (x); CREATE VIRTUAL TABLE words USING fts5(text);")
+        assert open_database(path).table_names == ("t",)
+
+    def test_strange_names(self, make: Make) -> None:
+        name = 'we"ird [table] `x` ?#%'
+        path = make(f"CREATE TABLE {quote_identifier(name)} (x)", name="odd name ?#%.sqlite")
+        database = open_database(path)
+        assert database.table_names == (name,)
+        assert database.sample(name, 1).columns == ("x",)
+
+
+class TestOpening:
+    def test_missing_file(self, tmp_path: Path) -> None:
+        with pytest.raises(DatabaseOpenError, match=r"none\.sqlite.*Prepare the data"):
+            open_database(tmp_path / "none.sqlite")
+
+    def test_folder(self, tmp_path: Path) -> None:
+        with pytest.raises(DatabaseOpenError, match=str(tmp_path)):
+            open_database(tmp_path)
+
+    def test_not_a_database(self, tmp_path: Path) -> None:
+        path = tmp_path / "text.sqlite"
+        path.write_text("not a database " * 100)
+        with pytest.raises(DatabaseOpenError, match=r"text\.sqlite.*prepare the data again"):
+            open_database(path)
+
+    def test_empty_file(self, tmp_path: Path) -> None:
+        (tmp_path / "empty.sqlite").touch()
+        with pytest.raises(DatabaseOpenError, match="no tables"):
+            open_database(tmp_path / "empty.sqlite")
+
+    def test_truncated_file(self, make: Make) -> None:
+        texts = [("x" * 500,) for _ in range(500)]
+        path = make("CREATE TABLE t(x)", rows=("INSERT INTO t VALUES (?)", texts))
+        path.write_bytes(path.read_bytes()[:20_000])
+        with pytest.raises(DatabaseOpenError, match="damaged"):
+            open_database(path)
+
+    def test_damage_met_by_a_query_is_an_error_without_a_path(self, make: Make) -> None:
+        texts = [("x" * 500,) for _ in range(500)]
+        path = make("CREATE TABLE t(x)", rows=("INSERT INTO t VALUES (?)", texts))
+        database = open_database(path)
+        assert database.query("SELECT 1").ok
+        whole = path.read_bytes()
+        path.write_bytes(whole[:8192] + b"\xff" * (len(whole) - 8192))
+        result = database.query("SELECT count(DISTINCT x) FROM t")
+        assert not result.ok
+        assert str(path.parent) not in result.error
+
+    def test_a_file_that_was_replaced_is_read_anew(self, make: Make) -> None:
+        path = make("CREATE TABLE before (x)")
+        assert open_database(path).table_names == ("before",)
+        path.unlink()
+        make("CREATE TABLE after (x); CREATE TABLE more (x);")
+        assert open_database(path).table_names == ("after", "more")
+        assert open_database(path).query("SELECT * FROM after").ok
+
+
+def test_every_gold_query_of_spider_gives_what_sqlite_gives(spider_dir: Path) -> None:
+    asked = {
+        (item["db_id"], item["query"])
+        for file in ("dev.json", "train_spider.json")
+        for item in json.loads((spider_dir / file).read_text())
+    }
+    compared = 0
+    for name, queries in groupby(sorted(asked), key=itemgetter(0)):
+        path = spider_dir / "database" / name / f"{name}.sqlite"
+        if not path.is_file():
+            continue
+        database = open_database(path, Limits(seconds=20, rows=1_000_000))
+        with closing(sqlite3.connect(path)) as connection:
+            for _, sql in queries:
+                ours = database.query(sql)
+                try:
+                    theirs = connection.execute(sql).fetchall()
+                except sqlite3.OperationalError as error:
+                    assert ours.error == str(error)
+                else:
+                    assert ours.rows == tuple(theirs), (name, sql, ours.error)
+                    compared += 1
+    assert compared > 4_000
