@@ -93,19 +93,21 @@ def spider(
         with _opened(
             source, SPIDER, url, downloads, "database*", None if everything else needed
         ) as folder:
-            found = read_spider(folder)
-            if chosen == ["all"]:
-                if wide:
-                    raise SourceError("--wide adds other databases; --db-ids all leaves none")
-                prepared = prepare_all(found, split_by=split_by.by, seed=seed)
-            else:
-                prepared = prepare_spider(
-                    found,
-                    databases=needed,
-                    split_by=split_by.by,
-                    wide=wide,
-                    hold_out=hold_out,
-                    seed=seed,
+            if wide and chosen == ["all"]:
+                raise SourceError("--wide adds other databases; --db-ids all leaves none")
+            with _busy():
+                found = read_spider(folder)
+                prepared = (
+                    prepare_all(found, split_by=split_by.by, seed=seed)
+                    if chosen == ["all"]
+                    else prepare_spider(
+                        found,
+                        databases=needed,
+                        split_by=split_by.by,
+                        wide=wide,
+                        hold_out=hold_out,
+                        seed=seed,
+                    )
                 )
             settings = {"wide": wide, "hold_out": hold_out, "split_by": split_by, "seed": seed}
             _write(out, found, prepared, settings)
@@ -129,8 +131,9 @@ def bird(
     with data_checks.user_errors():
         chosen = None if _names(db_ids) == ["all"] else _names(db_ids)
         with _opened(source, BIRD, url, downloads, "*_databases", chosen) as folder:
-            found = only_databases(read_bird(folder), chosen)
-            prepared = prepare_all(found, split_by=split_by.by, seed=seed)
+            with _busy():
+                found = only_databases(read_bird(folder), chosen)
+                prepared = prepare_all(found, split_by=split_by.by, seed=seed)
             _write(out, found, prepared, {"split_by": split_by, "seed": seed})
 
 
@@ -156,8 +159,11 @@ def import_own(
     from sql_env.sources.prepare import prepare_all
 
     with data_checks.user_errors():
-        found = read_own(folder, questions)
-        prepared = prepare_all(found, split_by=split_by.by, seed=seed, skip_failing=skip_failing)
+        with _busy():
+            found = read_own(folder, questions)
+            prepared = prepare_all(
+                found, split_by=split_by.by, seed=seed, skip_failing=skip_failing
+            )
         _write(
             out or Path("data") / found.name, found, prepared, {"split_by": split_by, "seed": seed}
         )
@@ -179,6 +185,10 @@ def add(
 
 app.command()(data_checks.validate)
 app.command()(data_checks.stats)
+
+
+def _busy() -> AbstractContextManager[object]:
+    return Console(stderr=True).status("Running every gold query")
 
 
 def _names(given: list[str] | None) -> list[str]:

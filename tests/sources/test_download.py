@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import resource
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -169,6 +172,28 @@ def test_a_folder_that_cannot_be_made(server: Server, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(DownloadError, match="cannot be made"):
         fetch(archive(server.url()), tmp_path / "file" / "folder")
+
+
+def test_a_full_disk_is_not_taken_for_a_broken_connection(server: Server, tmp_path: Path) -> None:
+    program = (
+        "import sys; from pathlib import Path; from sql_env.sources.download import *\n"
+        "try: fetch(Archive('archive.zip', (sys.argv[1],)), Path(sys.argv[2]))\n"
+        "except DownloadError as error: print(error); raise SystemExit(3)"
+    )
+
+    def small_files_only() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+
+    run = subprocess.run(
+        [sys.executable, "-c", program, server.url(), str(tmp_path)],
+        capture_output=True,
+        text=True,
+        preexec_fn=small_files_only,
+    )
+    assert run.returncode == 3, run.stderr
+    assert "archive.zip.part: cannot be written: File too large" in run.stdout
+    assert fetch(archive(server.url()), tmp_path).read_bytes() == CONTENT
+    assert server.requests == [None, "bytes=100000-"]
 
 
 @pytest.mark.parametrize("known", [SPIDER, BIRD])
