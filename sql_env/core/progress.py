@@ -17,14 +17,14 @@ SIZE_WEIGHT = 0.25
 OVERLAP_WEIGHT = 0.50
 NUMBERS_WEIGHT = 0.25
 # Bounds on the work for one result; a result of this size has cost SQLite more already.
-MAX_CELLS = 10_000
+MAX_CELLS = 30_000
 MAX_NUMBERS = 32
 _NUMBERS_LOOKED_AT = 256
 _HUGE = 1e300  # infinity has no distance
 
 
 class Profile(NamedTuple):
-    """What is compared of a table."""
+    """What is compared of gold."""
 
     rows: int
     columns: int
@@ -33,39 +33,46 @@ class Profile(NamedTuple):
 
 
 def profile(rows: Sequence[Row]) -> Profile:
-    """The values of a table, and some of its numbers, sorted."""
-    width = len(rows[0]) if rows else 0
-    first = rows if len(rows) * width <= MAX_CELLS else rows[: MAX_CELLS // width + 1]
-    return Profile(len(rows), width, frozenset(chain.from_iterable(first)), _some_numbers(first))
+    """Gold's size, its values and some of its numbers."""
+    return Profile(len(rows), len(rows[0]) if rows else 0, _values(rows), _some_numbers(rows))
 
 
 def closeness(rows: Sequence[Row], wanted: Profile) -> float:
     """1 for gold's own rows, 0 for nothing in common."""
     if not rows or not wanted.rows:
         return float(len(rows) == wanted.rows)
-    ours = profile(rows)
-    size = _ratio(ours.rows, wanted.rows) * _ratio(ours.columns, wanted.columns)
-    shared = len(ours.values & wanted.values)
-    overlap = shared / (len(ours.values) + len(wanted.values) - shared)
+    size = _ratio(len(rows), wanted.rows) * _ratio(len(rows[0]), wanted.columns)
+    values = _values(rows)
+    shared = len(values & wanted.values)
+    overlap = shared / (len(values) + len(wanted.values) - shared)
     score = SIZE_WEIGHT * size + OVERLAP_WEIGHT * overlap
     if not wanted.numbers:
         return score / (SIZE_WEIGHT + OVERLAP_WEIGHT)
-    return score + NUMBERS_WEIGHT * _number_closeness(ours.numbers, wanted.numbers)
+    missing = [number for number in wanted.numbers if number not in values]
+    near = float(len(wanted.numbers) - len(missing))
+    if missing:
+        near += _nearness(_some_numbers(rows), missing)
+    return score + NUMBERS_WEIGHT * near / len(wanted.numbers)
+
+
+def _values(rows: Sequence[Row]) -> frozenset[Cell]:
+    if rows and len(rows) * len(rows[0]) > MAX_CELLS:
+        rows = rows[: MAX_CELLS // len(rows[0])]
+    return frozenset(chain.from_iterable(rows))
 
 
 def _some_numbers(rows: Sequence[Row]) -> tuple[float, ...]:
     cells = islice(chain.from_iterable(rows), _NUMBERS_LOOKED_AT)
     numbers = sorted(v for v in cells if isinstance(v, (int, float)) and -_HUGE < v < _HUGE)
-    step = max(1, -(-len(numbers) // MAX_NUMBERS))
-    return tuple(numbers[::step])
+    return tuple(numbers[:: -(-len(numbers) // MAX_NUMBERS) or 1])
 
 
 def _ratio(a: int, b: int) -> float:
     return min(a, b) / max(a, b)
 
 
-def _number_closeness(ours: Sequence[float], wanted: Sequence[float]) -> float:
-    """How near the nearest of our numbers comes to each wanted one, relative to its size."""
+def _nearness(ours: Sequence[float], wanted: Sequence[float]) -> float:
+    """The sum, over the wanted numbers, of how near the nearest of ours comes, from 0 to 1."""
     if not ours:
         return 0.0
     total = 0.0
@@ -73,4 +80,4 @@ def _number_closeness(ours: Sequence[float], wanted: Sequence[float]) -> float:
         at = bisect_left(ours, number)
         gap = min(abs(number - near) for near in ours[max(0, at - 1) : at + 1])
         total += max(0.0, 1.0 - gap / max(abs(number), 1.0))
-    return total / len(wanted)
+    return total

@@ -134,7 +134,7 @@ class RewardTracker:
         config = self.config
         operational, progress = config.step, 0.0
         # A query in other blanks or capitals, a table name in other quotes is the same action.
-        normalized = normalize_sql(action) if is_query else _ORNAMENT.sub(" ", action.lower())
+        normalized = normalize_sql(action) if is_query else _without_ornament(action)
         if normalized in self._seen_actions:
             # A repeat earns nothing, not even the way back to a better result.
             operational += config.repeat
@@ -172,3 +172,7 @@ class RewardTracker:
     def _beyond_bounds(self) -> float:
         bounded = min(max(self._shaping, self.config.shaping_min), self.config.shaping_max)
         return self._shaping - bounded
+
+
+def _without_ornament(action: str) -> str:
+    return _ORNAMENT.sub(" ", action.lower()).strip()

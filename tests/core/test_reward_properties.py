@@ -1,0 +1,236 @@
+"""Promises of the reward, kept over random episodes of the real environment."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+from sql_env.core.reward import RewardConfig
+from sql_env.core.sql_text import normalize_sql
+from sql_env.models import QuestionRecord, SQLAction, SQLObservation
+from sql_env.server.sql_environment import SQLEnvironment
+
+# Words that stand in the gold query and the gold answer and nowhere else.
+GOLD_MARK = "zebra"
+SECRET = "Quagga"
+GOLD_SQL = f"SELECT name, age FROM singer WHERE age > 35 ORDER BY age /* {GOLD_MARK} */"
+ANSWER = f"Ann | 40\n{SECRET} | 50"
+BUDGET = 40
+
+Play = tuple[str, str]
+
+QUERIES = [
+    "SELECT name, age FROM singer WHERE age > 35 ORDER BY age",
+    "select name,age  from SINGER where age > 35 order by age;",
+    "SELECT name, age FROM singer WHERE age > 35",
+    "SELECT name, age FROM singer WHERE age > 45",
+    "SELECT name FROM singer WHERE age < 35",
+    "SELECT * FROM singer WHERE id = 1",
+    "SELECT count(*) FROM singer",
+    "SELECT title, year FROM song",
+    "SELECT age FROM singer, song WHERE id = singer_id",
+    "SELECT nothing FROM singer",
+    "SELECT name FROM nowhere",
+    "DELETE FROM singer",
+    "SELECT 1; SELECT 2",
+    "garbage",
+    "",
+]
+EXPLORING: list[Play] = [
+    *[(kind, table) for kind in ("DESCRIBE", "SAMPLE") for table in ("singer", "Song", '"singer"')],
+    ("DESCRIBE", "nowhere"),
+    ("SAMPLE", ""),
+    ("DANCE", "singer"),
+    ("ANSWER", ""),
+    ("ANSWER", "[1, 2"),
+    ("ANSWER", "SELECT name FROM singer"),
+    *[("QUERY", sql) for sql in QUERIES],
+]
+WRONG_ANSWERS: list[Play] = [("ANSWER", text) for text in ("42", "[]", "Ann | 40", "Bob")]
+
+episodes = st.lists(st.sampled_from(EXPLORING), max_size=BUDGET - 1)
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory: pytest.TempPathFactory) -> SQLEnvironment:
+    return make_environment(tmp_path_factory.mktemp("reward"))
+
+
+def make_environment(folder: Path, reward: RewardConfig = RewardConfig()) -> SQLEnvironment:
+    path = folder / "band" / "band.sqlite"
+    path.parent.mkdir(exist_ok=True)
+    path.unlink(missing_ok=True)
+    connection = sqlite3.connect(path)
+    connection.executescript(f"""
+        CREATE TABLE singer (id INTEGER PRIMARY KEY, name TEXT, age INTEGER);
+        CREATE TABLE song (singer_id INTEGER REFERENCES singer (id), title TEXT, year INTEGER);
+        INSERT INTO singer VALUES (1, 'Bob', 20), (2, 'Cy', 30), (3, 'Dee', 31), (4, 'Ed', 32),
+                                  (5, 'Flo', 33), (6, 'Ann', 40), (7, '{SECRET}', 50);
+        INSERT INTO song VALUES (1, 'One', 1999), (7, 'Two', 2001), (7, 'Three', 2014);
+    """)
+    connection.close()
+    record = QuestionRecord(
+        question_id="q",
+        question_text="Which singers are older than 35?",
+        database_name="band",
+        gold_sql=GOLD_SQL,
+        gold_answer=[["Ann", 40], [SECRET, 50]],
+        answer_type="table",
+        difficulty="easy",
+        tables_involved=["singer"],
+        split="train",
+    )
+    return SQLEnvironment(db_dir=folder, step_budget=BUDGET, reward=reward, questions=[record])
+
+
+def play(environment: SQLEnvironment, plays: Sequence[Play]) -> list[SQLObservation]:
+    environment.reset(seed=0)
+    observations = []
+    for kind, argument in plays:
+        observations.append(environment.step(SQLAction(action_type=kind, argument=argument)))
+        if observations[-1].done:
+            break
+    return observations
+
+
+def total(observations: Sequence[SQLObservation]) -> float:
+    return sum(observation.reward or 0.0 for observation in observations)
+
+
+def shaping(observations: Sequence[SQLObservation]) -> list[float]:
+    parts = [observation.metadata["reward_parts"] for observation in observations]
+    return [part["operational"] + part["progress"] for part in parts]
+
+
+def normalized(play: Play) -> str:
+    kind, argument = play
+    return f"{kind}: {normalize_sql(argument)}" if kind == "QUERY" else f"{kind}: {argument}"
+
+
+# One environment serves all examples: reset() begins anew.
+relaxed = settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+@relaxed
+@given(first=episodes, wrong=st.sampled_from([None, *WRONG_ANSWERS]), second=episodes)
+def test_no_episode_without_a_correct_answer_beats_one_with_it(
+    environment: SQLEnvironment, first: list[Play], wrong: Play | None, second: list[Play]
+) -> None:
+    without = play(environment, [*first, *([wrong] if wrong else [])])
+    right = play(environment, [*second, ("ANSWER", ANSWER)])
+    assert right[-1].metadata["correct"]
+    assert total(right) > total(without)
+
+
+@relaxed
+@given(
+    plays=episodes, last=st.sampled_from([*WRONG_ANSWERS, ("ANSWER", ANSWER), ("ANSWER", "@last")])
+)
+def test_rewards_stay_in_the_declared_ranges(
+    environment: SQLEnvironment, plays: list[Play], last: Play
+) -> None:
+    observations = play(environment, [*plays, last])
+    low, high = environment.reward_config.step_range
+    assert all(low - 1e-9 <= (o.reward or 0.0) <= high + 1e-9 for o in observations)
+    least, most = environment.reward_config.episode_range
+    assert least - 1e-9 <= total(observations) <= most + 1e-9
+    assert -0.2 - 1e-9 <= sum(shaping(observations)) <= 0.5 + 1e-9
+
+
+@relaxed
+@given(plays=episodes)
+def test_a_step_that_repeats_an_earlier_one_never_pays(
+    environment: SQLEnvironment, plays: list[Play]
+) -> None:
+    seen: set[str] = set()
+    for action, observation in zip(plays, play(environment, plays), strict=False):
+        if normalized(action) in seen:
+            assert observation.reward is not None
+            assert observation.reward <= 1e-9
+        seen.add(normalized(action))
+
+
+@relaxed
+@given(plays=episodes, data=st.data())
+def test_repeating_an_action_never_raises_the_sum(
+    environment: SQLEnvironment, plays: list[Play], data: st.DataObject
+) -> None:
+    assume(plays)
+    original = data.draw(st.integers(0, len(plays) - 1))
+    place = data.draw(st.integers(original + 1, len(plays)))
+    longer = [*plays[:place], plays[original], *plays[place:]]
+    assume(len(longer) < BUDGET)
+    plain = sum(shaping(play(environment, plays)))
+    repeated = sum(shaping(play(environment, longer)))
+    assert repeated <= plain + 1e-9
+
+
+@relaxed
+@given(plays=episodes, data=st.data())
+def test_going_in_circles_earns_no_progress(
+    environment: SQLEnvironment, plays: list[Play], data: st.DataObject
+) -> None:
+    """Progress telescopes: its sum depends on the last new result alone."""
+    observations = play(environment, plays)
+    earned = sum(o.metadata["reward_parts"]["progress"] for o in observations)
+    assert -1e-9 <= earned <= 0.15 + 1e-9
+    seen: set[str] = set()
+    last: Play | None = None
+    for action, observation in zip(plays, observations, strict=False):
+        if action[0] == "QUERY" and not observation.error and normalized(action) not in seen:
+            last = action
+        seen.add(normalized(action))
+    alone = play(environment, [last]) if last else []
+    assert earned == pytest.approx(
+        sum(o.metadata["reward_parts"]["progress"] for o in alone), abs=1e-9
+    )
+
+
+@relaxed
+@given(plays=episodes, last=st.sampled_from([*WRONG_ANSWERS, ("ANSWER", "@last")]))
+def test_gold_is_never_shown(environment: SQLEnvironment, plays: list[Play], last: Play) -> None:
+    begun = environment.reset(seed=0)
+    assert SECRET not in begun.model_dump_json()
+    for kind, argument in [*plays, last]:
+        observation = environment.step(SQLAction(action_type=kind, argument=argument))
+        served = observation.model_dump_json() + environment.state.model_dump_json()
+        assert GOLD_MARK not in served
+        returned = environment.shown_result
+        own = returned is not None and any(SECRET in row for row in returned.rows)
+        assert own or SECRET not in served
+        if observation.done:
+            break
+
+
+def test_binary_episodes_earn_the_answer_alone(tmp_path: Path) -> None:
+    environment = make_environment(tmp_path, RewardConfig.binary())
+    plays: list[Play] = [*EXPLORING, ("ANSWER", ANSWER)]
+    rewards = [observation.reward for observation in play(environment, plays)]
+    assert rewards == [0.0] * len(EXPLORING) + [1.0]
+
+
+def test_a_failed_query_is_not_an_empty_answer(tmp_path: Path) -> None:
+    """ "Both empty" is no success where the query did not run."""
+    environment = make_environment(tmp_path)
+    empty = environment.questions[0].model_copy(
+        update={"gold_sql": "SELECT name FROM singer WHERE age > 99", "gold_answer": []}
+    )
+    environment = SQLEnvironment(db_dir=environment.db_dir, questions=[empty])
+    failed = play(environment, [("QUERY", "SELECT nam FROM singer"), ("ANSWER", "@last")])
+    assert not failed[-1].done
+    assert "@last" in failed[-1].error
+    worked = play(environment, [("QUERY", "SELECT 1 WHERE 0"), ("ANSWER", "@last")])
+    assert worked[-1].metadata["correct"]
+
+
+def test_same_plays_same_rewards(environment: SQLEnvironment) -> None:
+    def served() -> list[Any]:
+        return [o.model_dump() for o in play(environment, [*EXPLORING, ("ANSWER", ANSWER)])]
+
+    assert served() == served()
