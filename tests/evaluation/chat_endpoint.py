@@ -1,0 +1,66 @@
+"""A small OpenAI-compatible server, run as a process of its own by the endpoint's tests.
+
+    python chat_endpoint.py PORT
+
+The model's name says how it behaves: `actor` plays well, `busy` refuses each conversation's first
+request, `slow` never answers in time, and so on.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections import Counter
+from typing import Any
+
+import uvicorn
+from fastapi import FastAPI, Request
+from fastapi.responses import JSONResponse, PlainTextResponse, Response
+
+app = FastAPI()
+lock = threading.Lock()
+seen: Counter[str] = Counter()
+load = {"now": 0, "most": 0}
+last_body: dict[str, Any] = {}
+
+SCRIPT = ("DESCRIBE: Singer", "QUERY: SELECT count(*) FROM singer", "ANSWER: 4")
+
+
+@app.get("/statistics")
+def statistics() -> dict[str, Any]:
+    return {"requests": sum(seen.values()), "most_at_once": load["most"], "last_body": last_body}
+
+
+@app.post("/v1/chat/completions")
+def complete(request: Request, body: dict[str, Any]) -> Response:
+    model = body["model"]
+    turn = sum(message["role"] == "assistant" for message in body["messages"])
+    with lock:
+        last_body.update(body)
+        seen[f"{model}/{turn}"] += 1
+        attempts = seen[f"{model}/{turn}"]
+        load["now"] += 1
+        load["most"] = max(load["most"], load["now"])
+    try:
+        if model == "locked" and request.headers.get("authorization") != "Bearer secret":
+            return JSONResponse({"error": "no such key"}, 401)
+        if model == "busy" and attempts % 2:
+            return JSONResponse({"error": "later"}, 429, headers={"Retry-After": "0.01"})
+        if model == "broken":
+            return PlainTextResponse("overloaded", 503)
+        if model == "nonsense":
+            return PlainTextResponse("<html>hello</html>")
+        if model == "slow":
+            time.sleep(5)
+        time.sleep(0.02)
+        message = {"role": "assistant", "content": SCRIPT[turn]}
+        usage = {"prompt_tokens": 100 + turn, "completion_tokens": 5}
+        return JSONResponse({"choices": [{"message": message}], "usage": usage})
+    finally:
+        with lock:
+            load["now"] -= 1
+
+
+if __name__ == "__main__":
+    uvicorn.run(app, port=int(sys.argv[1]), log_level="warning")

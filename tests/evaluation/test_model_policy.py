@@ -1,0 +1,154 @@
+"""A language model plays: real tokenizer, real (if untrained) transformer, scripted words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from sql_env.evaluation.dialogue import Dialogue
+from sql_env.evaluation.green_agent import evaluate
+from sql_env.evaluation.model_policy import HFGenerator, ModelPolicy
+from sql_env.evaluation.policies import OraclePolicy
+from sql_env.models import SQLAction
+from sql_env.server.sql_environment import SQLEnvironment
+from sql_env.training.parsing import format_action, parse_model_output
+from sql_env.training.prompts import format_observation, get_system_prompt
+from sql_env.training.tiny_model import TinyModelSize, train_tokenizer, untrained_model
+
+pytest.importorskip("torch")
+
+DIALOGUE = Dialogue(get_system_prompt(), format_observation, parse_model_output)
+SIZE = TinyModelSize(vocabulary=512, width=32, layers=2, heads=2, window=1024)
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> Any:
+    texts = [get_system_prompt(), "Which singers come from France? SELECT name FROM singer"]
+    return train_tokenizer(texts, SIZE)
+
+
+@pytest.fixture(scope="module")
+def model(tokenizer: Any) -> Any:
+    return untrained_model(tokenizer, SIZE)
+
+
+class Actor:
+    """Says what the oracle does, in a model's words: looks the question up in the context."""
+
+    def __init__(self, env: SQLEnvironment, tokenizer: Any) -> None:
+        self._tokenizer = tokenizer
+        self._scripts = {}
+        self.contexts: list[list[list[int]]] = []
+        for episode in evaluate(env, OraclePolicy(env.questions)).episodes:
+            lines = [
+                format_action(SQLAction(action_type=s.action_type, argument=s.argument))
+                for s in episode.steps
+            ]
+            self._scripts[episode.question] = lines
+
+    def __call__(self, contexts: list[list[int]]) -> list[list[int]]:
+        self.contexts.append(contexts)
+        return [self._speak(self._tokenizer.decode(context)) for context in contexts]
+
+    def _speak(self, heard: str) -> list[int]:
+        (script,) = (lines for text, lines in self._scripts.items() if text in heard)
+        turn = heard.count("<|assistant|>") - 1
+        ids: list[int] = self._tokenizer.encode(script[turn], add_special_tokens=False)
+        return [*ids, self._tokenizer.eos_token_id]
+
+
+class TestPolicy:
+    def test_plays_all_episodes_in_one_conversation_each(
+        self, music: SQLEnvironment, tokenizer: Any
+    ) -> None:
+        actor = Actor(music, tokenizer)
+        result = evaluate(music, ModelPolicy(actor, tokenizer, DIALOGUE))
+        assert result.success_rate == 1.0
+        assert [len(contexts) for contexts in actor.contexts] == [4, 4, 4, 1, 1]
+
+    def test_a_context_goes_on_from_the_one_before(
+        self, music: SQLEnvironment, tokenizer: Any
+    ) -> None:
+        actor = Actor(music, tokenizer)
+        evaluate(music, ModelPolicy(actor, tokenizer, DIALOGUE))
+        for earlier, later in zip(actor.contexts[0], actor.contexts[1], strict=True):
+            assert later[: len(earlier)] == earlier
+
+    def test_same_with_a_small_batch(self, music: SQLEnvironment, tokenizer: Any) -> None:
+        policy = ModelPolicy(Actor(music, tokenizer), tokenizer, DIALOGUE)
+        assert evaluate(music, policy, batch_size=1, samples=2).success_rate == 1.0
+
+    def test_keeps_what_the_model_wrote(self, music: SQLEnvironment, tokenizer: Any) -> None:
+        result = evaluate(music, ModelPolicy(Actor(music, tokenizer), tokenizer, DIALOGUE))
+        (count,) = (e for e in result.episodes if e.question_id == "music_count")
+        trace = count.steps[-1].trace
+        assert (trace["raw"], trace["parsed"]) == ("ANSWER: 4", True)
+        assert trace["prompt_tokens"] > 50
+        assert result.summary.parse_rate == 1.0
+        assert result.summary.tokens["completion_tokens"] > 0
+
+    def test_words_without_an_action_cost_a_step(
+        self, music: SQLEnvironment, tokenizer: Any
+    ) -> None:
+        words = tokenizer.encode("singers come from", add_special_tokens=False)
+        env = SQLEnvironment(db_dir=music.db_dir, questions=music.questions, step_budget=3)
+        policy = ModelPolicy(lambda contexts: [words for _ in contexts], tokenizer, DIALOGUE)
+        result = evaluate(env, policy)
+        assert result.summary.parse_rate == 0.0
+        assert result.summary.stop_reasons == {"out_of_budget": 4}
+        assert all(step.error for episode in result.episodes for step in episode.steps)
+
+    def test_a_question_too_long_for_the_window_breaks_off_alone(
+        self, music: SQLEnvironment, tokenizer: Any
+    ) -> None:
+        endless = music.questions[0].model_copy(
+            update={"question_id": "endless", "question_text": "why " * 3000}
+        )
+        env = SQLEnvironment(db_dir=music.db_dir, questions=[endless, *music.questions])
+        actor = Actor(music, tokenizer)
+        result = evaluate(env, ModelPolicy(actor, tokenizer, DIALOGUE, max_tokens=1024))
+        assert [e.question_id for e in result.episodes if e.error] == ["endless"]
+        assert result.n_completed == 4
+
+
+class TestGenerator:
+    CONTEXTS = ([5, 9, 17], [30, 31, 32, 33, 34, 35, 36], [8])
+
+    def generator(self, model: Any, **options: Any) -> HFGenerator:
+        return HFGenerator(model, stop_ids=[4], pad_id=0, max_new_tokens=12, **options)
+
+    def test_a_batch_gives_what_each_gets_alone(self, model: Any) -> None:
+        generate = self.generator(model)
+        together = generate([list(ids) for ids in self.CONTEXTS])
+        assert together == [generate([list(ids)])[0] for ids in self.CONTEXTS]
+
+    def test_ends_with_the_stop_token_or_at_the_limit(self, model: Any) -> None:
+        (free,) = self.generator(model)([[5, 9, 17]])
+        assert len(free) == 12
+        stop = free[3]
+        generate = HFGenerator(model, stop_ids=[stop], pad_id=0, max_new_tokens=12)
+        for ids in generate([list(ids) for ids in self.CONTEXTS]):
+            assert len(ids) == 12 or ids[-1] == stop
+            assert stop not in ids[:-1]
+
+    def test_sampling_repeats_with_its_seed(self, model: Any) -> None:
+        drawn = [
+            self.generator(model, temperature=1.0, seed=seed)([[5, 9, 17]] * 4)
+            for seed in (1, 1, 2)
+        ]
+        assert drawn[0] == drawn[1]
+        assert drawn[0] != drawn[2]
+        assert len({tuple(ids) for ids in drawn[0]}) > 1
+
+    def test_a_whole_evaluation_with_an_untrained_model(
+        self, music: SQLEnvironment, model: Any, tokenizer: Any
+    ) -> None:
+        env = SQLEnvironment(db_dir=music.db_dir, questions=music.questions, step_budget=2)
+        generate = HFGenerator(
+            model, stop_ids=[tokenizer.eos_token_id], pad_id=tokenizer.pad_token_id,
+            max_new_tokens=8,
+        )  # fmt: skip
+        result = evaluate(env, ModelPolicy(generate, tokenizer, DIALOGUE, max_new_tokens=8))
+        assert result.n_completed == 4
+        assert result.summary.policy_seconds > result.summary.environment_seconds
