@@ -45,43 +45,63 @@ class ColumnMatcher:
         self._rounded: dict[tuple[int, Rounding], ColumnIndex] = {}
         self._encoded: dict[tuple[int, int], list[int] | None] = {}
         self._work = 0
-        # Columns with many different values first: they leave the fewest candidates.
-        self._order = sorted(range(gold.width), key=lambda i: -gold.indexes[i].size)
 
     def matches(self) -> bool:
         """Whether some order of the columns fits."""
-        in_place = [self._encode(i, i) for i in range(self._gold.width)]
-        if None not in in_place and self._rows_fit(in_place):
+        as_they_are = range(self._gold.width)
+        if all(self._encode(i, i) is not None for i in as_they_are) and self._fits(as_they_are):
             return True
-        return self._search(0, frozenset(), self._answer_start, self._gold_start)
+        candidates: list[list[int]] = []
+        for i in as_they_are:
+            candidates.append(self._candidates(i))
+            if not candidates[-1]:
+                return False
+        if all(len(found) == 1 for found in candidates):
+            order = [found[0] for found in candidates]
+            return len(set(order)) == len(order) and self._fits(order)
+        # Columns with the fewest candidates first; the rest is settled row by row.
+        plan = sorted(zip(as_they_are, candidates, strict=True), key=lambda item: len(item[1]))
+        return self._search(plan, frozenset(), self._answer_start, self._gold_start)
 
-    def _rows_fit(self, encoded: Sequence[list[int] | None]) -> bool:
-        """The whole comparison in one go, for columns that are already in gold's order."""
+    def unmatched_column(self) -> int | None:
+        """The first gold column whose values no answer column has."""
+        return next((i for i in range(self._gold.width) if not self._candidates(i)), None)
+
+    def _candidates(self, i: int) -> list[int]:
+        """The answer columns that hold gold column `i`'s values, looked at by themselves."""
+        found: list[int] = []
+        for j in range(len(self._columns)):
+            encoded = self._encode(i, j) if self._work < WORK_LIMIT else None
+            if encoded is not None:
+                self._work += len(encoded)
+                if Counter(encoded) <= Counter(self._index(i, j).ids):
+                    found.append(j)
+        return found
+
+    def _fits(self, order: Sequence[int]) -> bool:
+        """Whether gold allows the rows with answer column `order[i]` as gold column `i`."""
+        encoded = [self._encode(i, j) or [] for i, j in enumerate(order)]
+        ids = [self._index(i, j).ids for i, j in enumerate(order)]
         answer = Counter(zip(self._answer_start, *encoded, strict=True))
-        ids = (self._index(i, i).ids for i in range(self._gold.width))
         allowed = Counter(zip(self._gold_start, *ids, strict=True))
         return dict.__eq__(answer, allowed) or answer <= allowed
 
-    def unmatched_column(self) -> int | None:
-        """The first gold column whose values no answer column has, order aside."""
-        for i in range(self._gold.width):
-            zeros = [0] * len(self._gold.rows), [0] * len(self._gold.pool)
-            if not any(self._extend(i, j, *zeros) for j in range(len(self._columns))):
-                return i
-        return None
-
-    def _search(self, depth: int, used: frozenset[int], answer: list[int], pool: list[int]) -> bool:
-        if depth == len(self._order):
+    def _search(
+        self,
+        plan: Sequence[tuple[int, list[int]]],
+        used: frozenset[int],
+        answer: list[int],
+        pool: list[int],
+    ) -> bool:
+        if not plan:
             return True
-        i = self._order[depth]
+        (i, candidates), rest = plan[0], plan[1:]
         tried: list[Column] = []
-        for j in sorted(range(len(self._columns)), key=lambda j: j != i):
+        for j in candidates:
             if j in used or self._work > WORK_LIMIT or self._columns[j] in tried:
                 continue
             extended = self._extend(i, j, answer, pool)
-            if extended is None:
-                continue
-            if self._search(depth + 1, used | {j}, *extended):
+            if extended is not None and self._search(rest, used | {j}, *extended):
                 return True
             tried.append(self._columns[j])
         return False
