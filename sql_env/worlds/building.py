@@ -3,137 +3,13 @@
 from __future__ import annotations
 
 import random
-import sqlite3
-from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
-from sql_env.worlds.english import Verb
 from sql_env.worlds.naming import Style
-from sql_env.worlds.schema import Column, Domain, Link, Ref, Table
+from sql_env.worlds.relations import relations_of
+from sql_env.worlds.schema import Column, Domain, Ref, Table
 from sql_env.worlds.values import Choice
-
-Value = None | int | float | str
-# SQLite stamps its own version into the header; one number keeps the bytes the same everywhere.
-_VERSION_OFFSET, _VERSION = 96, 3_040_001
-
-
-@dataclass(eq=False)
-class WorldColumn:
-    """A column of one database, with all its values."""
-
-    spec: Column
-    name: str
-    values: list[Value]
-    choice: Choice | None = None  # what this database made of the spec's choice
-
-    @property
-    def kind(self) -> str:
-        return self.spec.values.kind
-
-    @property
-    def has_nulls(self) -> bool:
-        return None in self.values
-
-    @property
-    def known(self) -> list[Any]:
-        """The values that are there."""
-        return [value for value in self.values if value is not None]
-
-    def spoken(self, value: Value) -> str:
-        """A value as people say it."""
-        if self.choice is not None:
-            return self.choice.spoken(value)
-        return str(value)
-
-    @property
-    def sqlite_type(self) -> str:
-        if any(isinstance(value, float) for value in self.values):
-            return "REAL"
-        if any(isinstance(value, int) for value in self.values):
-            return "INTEGER"
-        return "DATE" if self.kind == "date" else "TEXT"
-
-
-@dataclass(eq=False)
-class WorldReference:
-    """A foreign key of one database."""
-
-    spec: Ref
-    name: str
-    target: WorldTable
-    values: list[int | None]
-
-
-@dataclass(eq=False)
-class WorldTable:
-    """A table of one database."""
-
-    spec: Table
-    name: str
-    key_name: str
-    keys: list[int]
-    has_key: bool = True  # a bare link table may do without a key of its own
-    columns: dict[str, WorldColumn] = field(default_factory=dict)
-    references: list[WorldReference] = field(default_factory=list)
-    order: list[WorldColumn | WorldReference] = field(default_factory=list)
-
-    @property
-    def size(self) -> int:
-        return len(self.keys)
-
-    @property
-    def display(self) -> tuple[WorldColumn, ...]:
-        """The columns by which people tell rows apart; empty where only the key does."""
-        named = [c for c in self.columns.values() if c.kind in ("name", "person")]
-        return tuple(named)
-
-    @property
-    def who(self) -> str:
-        return "who" if self.spec.person else "that"
-
-
-@dataclass(frozen=True)
-class Hop:
-    """One step of a join: left.column = right.column."""
-
-    left: WorldTable
-    left_column: str
-    right: WorldTable
-    right_column: str
-
-
-@dataclass(frozen=True, eq=False)
-class Relation:
-    """What rows of one table have to do with rows of another."""
-
-    source: WorldTable
-    target: WorldTable
-    hops: tuple[Hop, ...]
-    verb: Verb
-    back: Verb
-    many: bool  # a source may have several targets
-    pairs: tuple[tuple[int, int], ...]  # (source key, target key)
-
-    @property
-    def complete(self) -> bool:
-        """Every source has a target."""
-        return {source for source, _ in self.pairs} >= set(self.source.keys)
-
-    @property
-    def distinct_pairs(self) -> bool:
-        return len(set(self.pairs)) == len(self.pairs)
-
-
-@dataclass(eq=False)
-class World:
-    """One database of a domain."""
-
-    name: str
-    domain: Domain
-    style: Style
-    tables: dict[str, WorldTable]
-    relations: list[Relation]
+from sql_env.worlds.world import World, WorldColumn, WorldReference, WorldTable
 
 
 def build_world(domain: Domain, name: str, seed: int | str) -> World:
@@ -146,7 +22,7 @@ def build_world(domain: Domain, name: str, seed: int | str) -> World:
     for table in domain.tables:
         if table.key in kept:
             world.tables[table.key] = _build_table(table, world, scale, rng)
-    world.relations = [*_reference_relations(world), *_link_relations(world)]
+    world.relations = relations_of(world)
     return world
 
 
@@ -296,99 +172,3 @@ def _add_person(
         spec = Column(key, column.values, (key.replace("_", " "),), optional=False)
         name = _unused(style.column(prefix + key), used)
         table.columns[key] = WorldColumn(spec, name, [value[position] for value in values])
-
-
-def _reference_relations(world: World) -> list[Relation]:
-    relations = []
-    for table in world.tables.values():
-        if not table.spec.nouns:
-            continue
-        for ref in table.references:
-            says, back = Verb(ref.spec.says), Verb(ref.spec.back)
-            if not ref.spec.says:
-                continue
-            pairs = tuple(
-                (key, value)
-                for key, value in zip(table.keys, ref.values, strict=True)
-                if value is not None
-            )
-            up = Hop(table, ref.name, ref.target, ref.target.key_name)
-            down = Hop(ref.target, ref.target.key_name, table, ref.name)
-            flipped = tuple((b, a) for a, b in pairs)
-            relations.append(Relation(table, ref.target, (up,), says, back, False, pairs))
-            relations.append(Relation(ref.target, table, (down,), back, says, True, flipped))
-    return relations
-
-
-def _link_relations(world: World) -> list[Relation]:
-    relations = []
-    for link in world.domain.links:
-        if not {link.through, link.left, link.right} <= set(world.tables):
-            continue
-        through = world.tables[link.through]
-        left, right = _ends(through, link)
-        pairs = tuple(
-            (a, b)
-            for a, b in zip(left.values, right.values, strict=True)
-            if a is not None and b is not None
-        )
-        says, back = Verb(link.says), Verb(link.back)
-        for near, far, verb, other, some in (
-            (left, right, says, back, pairs),
-            (right, left, back, says, tuple((b, a) for a, b in pairs)),
-        ):
-            hops = (
-                Hop(near.target, near.target.key_name, through, near.name),
-                Hop(through, far.name, far.target, far.target.key_name),
-            )
-            relations.append(Relation(near.target, far.target, hops, verb, other, True, some))
-    return relations
-
-
-def _ends(through: WorldTable, link: Link) -> tuple[WorldReference, WorldReference]:
-    by_role = {ref.spec.key or ref.spec.target: ref for ref in through.references}
-    by_target = {ref.spec.target: ref for ref in through.references}
-    left = by_role.get(link.left) or by_target[link.left]
-    right = by_role.get(link.right) or by_target[link.right]
-    return left, right
-
-
-def write_database(world: World, path: Path) -> None:
-    """Write the SQLite file; the same world gives the same bytes."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.unlink(missing_ok=True)
-    connection = sqlite3.connect(path, isolation_level=None)
-    try:
-        connection.execute("PRAGMA page_size = 4096")
-        connection.execute("PRAGMA journal_mode = OFF")
-        connection.execute("BEGIN")
-        for table in world.tables.values():
-            connection.execute(create_statement(table))
-            cells = [item.values for item in table.order]
-            if table.has_key:
-                cells.insert(0, table.keys)
-            marks = ", ".join("?" * len(cells))
-            rows = zip(*cells, strict=True)
-            connection.executemany(f"INSERT INTO {table.name} VALUES ({marks})", rows)
-        connection.execute("COMMIT")
-    finally:
-        connection.close()
-    with path.open("r+b") as file:
-        file.seek(_VERSION_OFFSET)
-        file.write(_VERSION.to_bytes(4, "big"))
-
-
-def create_statement(table: WorldTable) -> str:
-    """The table's DDL, laid out for reading."""
-    lines = [f"{table.key_name} INTEGER PRIMARY KEY"] if table.has_key else []
-    lines += [
-        f"{item.name} {item.sqlite_type if isinstance(item, WorldColumn) else 'INTEGER'}"
-        for item in table.order
-    ]
-    if not table.has_key:
-        lines.append(f"PRIMARY KEY ({', '.join(ref.name for ref in table.references)})")
-    lines += [
-        f"FOREIGN KEY ({ref.name}) REFERENCES {ref.target.name} ({ref.target.key_name})"
-        for ref in table.references
-    ]
-    return f"CREATE TABLE {table.name} (\n  " + ",\n  ".join(lines) + "\n)"

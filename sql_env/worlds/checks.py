@@ -7,14 +7,23 @@ nearly the same before; and an agent can read the whole answer and have it accep
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import dataclass, field
 
 from sql_env.core.database import Database, QueryResult
 from sql_env.core.render import ROWS_SHOWN, render_row
-from sql_env.core.verifier import AnswerError, build_gold, verify_rows, verify_text
+from sql_env.core.verifier import AnswerError, Gold, build_gold, verify_rows, verify_text
 from sql_env.worlds.intents import Candidate
+from sql_env.worlds.pools import split_words
 
 _LITERAL = re.compile(r"'(?:[^']|'')*'|\b\d+(?:\.\d+)?\b")
+_NAME = re.compile(r"[a-z_]\w*")
+_KEYWORDS = frozenset(
+    split_words(
+        """select distinct from as join on where and or not in like between is null exists group by
+        having order desc limit union intersect except count sum avg min max"""
+    )
+)
 _WORD = re.compile(r"[a-z]+")
 
 
@@ -29,6 +38,11 @@ def skeleton(sql: str) -> str:
     return _LITERAL.sub("?", normalised(sql))
 
 
+def shape(sql: str) -> str:
+    """The skeleton with every name blanked out too: all that hardness depends on."""
+    return _NAME.sub(lambda match: match[0] if match[0] in _KEYWORDS else "x", skeleton(sql))
+
+
 @dataclass
 class Judge:
     """Decides for one database, remembering what it has let through."""
@@ -37,18 +51,18 @@ class Judge:
     empty_allowed: int
     copies: int = 1  # how often the same query with other literals may come
     _queries: set[str] = field(default_factory=set)
-    _skeletons: dict[str, int] = field(default_factory=dict)
+    _skeletons: Counter[str] = field(default_factory=Counter)
+    _answers: set[tuple[object, ...]] = field(default_factory=set)
     _questions: dict[str, list[frozenset[str]]] = field(default_factory=dict)
 
     def accept(self, candidate: Candidate) -> QueryResult | None:
         """The gold result of a question worth keeping, else None."""
-        query, bare = normalised(candidate.sql), skeleton(candidate.sql)
-        if query in self._queries or self._skeletons.get(bare, 0) >= self.copies:
+        query, bare = normalised(candidate.draft.canonical), skeleton(candidate.draft.canonical)
+        if query in self._queries or self._skeletons[bare] >= self.copies:
             return None
         words = frozenset(_WORD.findall(candidate.question.lower()))
-        # Questions of one intent and one length are the only ones that can be alike.
-        same_kind = self._questions.setdefault(candidate.intent.name, [])
-        if self.copies == 1 and any(_alike(words, other) for other in same_kind):
+        same_intent = self._questions.setdefault(candidate.intent.name, [])
+        if self.copies == 1 and any(_alike(words, other) for other in same_intent):
             return None
         result = self.database.query(candidate.sql)
         if not result.ok:
@@ -56,17 +70,25 @@ class Judge:
         empty = _says_nothing(result)
         if empty and not (candidate.intent.may_be_empty and self.empty_allowed > 0):
             return None
-        if not empty and not self._is_good(candidate, result):
+        if not empty and not self._is_informative(candidate, result):
             return None
-        if not self._is_readable(candidate.sql, result):
+        gold = build_gold(candidate.sql, self.database.query)
+        # The same columns read and the same rows found: the same question in another dress.
+        rows = result.rows if gold.ordered else tuple(sorted(map(repr, result.rows)))
+        answer = (result.reads, rows)
+        if self.copies == 1 and answer in self._answers:
+            return None
+        if not _is_accepted(result, gold):
             return None
         self.empty_allowed -= empty
         self._queries.add(query)
-        self._skeletons[bare] = self._skeletons.get(bare, 0) + 1
-        same_kind.append(words)
+        self._skeletons[bare] += 1
+        self._answers.add(answer)
+        same_intent.append(words)
         return result
 
-    def _is_good(self, candidate: Candidate, result: QueryResult) -> bool:
+    def _is_informative(self, candidate: Candidate, result: QueryResult) -> bool:
+        """Short enough to read, not mostly NULL, changed by its conditions, without ties."""
         if len(result.rows) > ROWS_SHOWN or _mostly_missing(result):
             return False
         draft = candidate.draft
@@ -83,16 +105,16 @@ class Judge:
                 return False
         return True
 
-    def _is_readable(self, sql: str, result: QueryResult) -> bool:
-        """The verifier takes the result itself and its text as shown to an agent."""
-        gold = build_gold(sql, self.database.query)
-        if not verify_rows(result.rows, gold).correct:
-            return False
-        text = "\n".join(map(render_row, result.rows)) or "[]"
-        try:
-            return verify_text(text, gold).correct
-        except AnswerError:
-            return False
+
+def _is_accepted(result: QueryResult, gold: Gold) -> bool:
+    """The verifier takes the result itself, and its text as shown to an agent."""
+    if not verify_rows(result.rows, gold).correct:
+        return False
+    text = "\n".join(map(render_row, result.rows)) or "[]"
+    try:
+        return verify_text(text, gold).correct
+    except AnswerError:
+        return False
 
 
 def _says_nothing(result: QueryResult) -> bool:

@@ -169,3 +169,107 @@ def age(low: int = 18, high: int = 70) -> Column:
         least="youngest",
         ask=("How old is {}?",),
     )
+
+
+def birth_date(low: int, high: int, nulls: float = 0.0) -> Column:
+    return date(
+        "birth_date",
+        low,
+        high,
+        "date of birth",
+        "was born",
+        names=("dob", "born", "date_of_birth"),
+        most="youngest",
+        least="oldest",
+        ask=("When was {} born?",),
+        nulls=nulls,
+    )
+
+
+def salary(low: int, high: int) -> Column:
+    return money(
+        "salary",
+        low,
+        high,
+        names=("pay", "annual_pay", "wage"),
+        over="earn|earns more than {}",
+        under="earn|earns less than {}",
+        most="best-paid",
+        least="worst-paid",
+        ask=("How much does {} earn?",),
+    )
+
+
+def price(
+    low: float, high: float, key: str = "price", words: Words = "price", **more: Any
+) -> Column:
+    """What something costs."""
+    return money(
+        key,
+        low,
+        high,
+        words,
+        over="cost|costs more than {}",
+        under="cost|costs less than {}",
+        most="most expensive",
+        least="cheapest",
+        ask=("How much does {} cost?",),
+        **more,
+    )
+
+
+def rating(low: float = 1.5, high: float = 5.0, words: Words = "rating", **more: Any) -> Column:
+    more.setdefault("names", ("score", "stars"))
+    return real(
+        "rating", low, high, words, peak=0.7, most="highest-rated", least="lowest-rated", **more
+    )
+
+
+def hired(low: int = 2003, high: int = 2023) -> Column:
+    return date(
+        "hire_date",
+        low,
+        high,
+        ("hiring date", "date of hire"),
+        "was hired",
+        names=("hired", "start_date", "employed_since"),
+        ask=("When was {} hired?",),
+    )
+
+
+def founded(low: int, high: int) -> Column:
+    return year(
+        "founded",
+        low,
+        high,
+        ("founding year", "year of foundation"),
+        "was founded",
+        names=("year_founded", "established", "since"),
+        most="youngest",
+        least="oldest",
+        ask=("In which year was {} founded?",),
+    )
+
+
+def duration(key: str, low: int, high: int, unit: str = "{} minutes", step: int = 5) -> Column:
+    return whole(
+        key,
+        low,
+        high,
+        "duration",
+        step=step,
+        unit=unit,
+        names=("duration", "length", "minutes"),
+        over="last|lasts longer than {}",
+        under="last|lasts less than {}",
+        most="longest",
+        least="shortest",
+    )
+
+
+def flag(
+    key: str, yes: tuple[str, str], no: tuple[str, str], words: Words = "", **more: Any
+) -> Column:
+    """A yes or no; each side is (stored, spoken), spoken as an adjective unless `eq` differs."""
+    more.setdefault("eq", "adj {}")
+    return Column(key, Choice((yes, no), kind="flag"), _words(key, words), **more)

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import datetime as dt
-import math
 import random
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from sql_env.worlds.building import Value, WorldColumn, WorldTable
 from sql_env.worlds.english import Saying, listing, with_article
-from sql_env.worlds.pools import split_words
 from sql_env.worlds.query import at, literal
+from sql_env.worlds.speaking import speak_value, threshold
+from sql_env.worlds.world import Value, WorldColumn, WorldTable
 
 Test = Callable[[Any], bool]
-_MONTHS = split_words(
-    "January February March April May June July August September October November December"
-)
 
 
 @dataclass(frozen=True)
@@ -78,6 +73,8 @@ def _forms_of(column: WorldColumn) -> tuple[str, ...]:
     null = ("null", "not_null") if column.has_nulls else ()
     if column.kind == "category":
         return ("eq", "in", *(() if column.has_nulls else ("not_eq",)), *null)
+    if column.kind == "flag":
+        return ("eq", *null)
     if column.kind == "number":
         return ("over", "under", "at_least", "at_most", "between", *null)
     if column.kind == "year":
@@ -87,54 +84,6 @@ def _forms_of(column: WorldColumn) -> tuple[str, ...]:
     if column.kind in ("name", "person"):
         return ("like",)
     return null
-
-
-# -- values in words ---------------------------------------------------------------------------
-
-
-def speak_number(column: WorldColumn, value: Value, rng: random.Random) -> str:
-    """A number with its unit, thousands set apart where that helps."""
-    if isinstance(value, int | float) and abs(value) >= 10_000 and column.kind != "year":
-        text = f"{value:,}"
-    else:
-        text = str(value)
-    return column.spec.unit.format(text)
-
-
-def speak_date(value: str, rng: random.Random) -> str:
-    """A day in one of the ways people write it."""
-    day = dt.date.fromisoformat(value)
-    month = _MONTHS[day.month - 1]
-    return rng.choice((value, f"{month} {day.day}, {day.year}", f"{day.day} {month} {day.year}"))
-
-
-def speak_value(column: WorldColumn, value: Value, rng: random.Random) -> str:
-    if column.kind == "date":
-        return speak_date(str(value), rng)
-    if column.kind in ("number", "year"):
-        return speak_number(column, value, rng)
-    return column.spoken(value)
-
-
-def _round(value: float, digits: int = 2) -> float | int:
-    """A threshold a person would choose: two significant digits."""
-    if value == 0:
-        return 0
-    scale = 10 ** (math.floor(math.log10(abs(value))) - digits + 1)
-    rounded = round(value / scale) * scale
-    return int(rounded) if scale >= 1 else round(rounded, 6)
-
-
-def threshold(column: WorldColumn, rng: random.Random, low: float, high: float) -> Any:
-    """A value somewhere between two quantiles, rounded as people round."""
-    known = sorted(column.known)
-    picked = known[min(len(known) - 1, int(len(known) * rng.uniform(low, high)))]
-    if column.kind == "number":
-        rounded = _round(picked)
-        return float(rounded) if isinstance(picked, float) and rounded % 1 else rounded
-    if column.kind == "date" and rng.random() < 0.5:
-        return f"{picked[:4]}-01-01"
-    return picked
 
 
 # -- makers ------------------------------------------------------------------------------------
@@ -332,6 +281,8 @@ def _like(column: WorldColumn, rng: random.Random) -> Condition | None:
         test = lambda x: x.lower().endswith(part.lower())  # noqa: E731
     elif pieces and " " in value and column.kind == "name":
         part = rng.choice(pieces)
+        if any(part.lower() in x.lower() and part not in x.split() for x in column.known):
+            return None
         said, pattern = f'contains the word "{part}"', f"%{part}%"
         test = lambda x: part.lower() in x.lower()  # noqa: E731
     else:

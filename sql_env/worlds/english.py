@@ -26,7 +26,7 @@ _IRREGULAR = {
     "is": "are",
 }
 _SILENT_H = ("hour", "honor", "honour", "heir")
-_SOUNDS_LIKE_YOU = ("uni", "use", "usu", "one", "eu", "uti")
+_SOUNDS_LIKE_YOU = ("university", "unit", "union", "unique", "uniform", "use", "usual", "one", "eu")
 
 
 def plural(noun: str) -> str:
@@ -120,6 +120,11 @@ class Verb:
         return f"{'do' if many else 'does'} {subject} {plural_form} {rest}".strip()
 
     @property
+    def is_passive(self) -> bool:
+        """`are taught by`: such a verb sounds odd after its object."""
+        return self.spec.endswith(" by")
+
+    @property
     def is_perfect(self) -> bool:
         """`have written`: such a verb goes with `never`."""
         many, _, rest = self._parts
@@ -142,8 +147,8 @@ class Saying:
 
     @classmethod
     def parse(cls, spec: str, *values: str) -> Saying:
-        """From a column's own words: `be older than {}`, `adj {}`, `have more than {} pages`."""
-        filled = spec.format(*values)
+        """From a column's own words: `be older than {}`, `adj {}`, `work|works as {a}`."""
+        filled = spec.format(*values, a=with_article(values[0]) if values else "")
         first, _, rest = filled.partition(" ")
         if first in ("be", "was", "have", "adj", "whose"):
             return cls(first, rest)

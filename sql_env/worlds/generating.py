@@ -1,11 +1,10 @@
 """Databases with questions, by the hundred: quotas, checks, the split and the files.
 
-generate_dataset(Path("data"), databases=10, questions=676, seed=7)
+generate_dataset(Path("data"), databases=10, questions=676, seed=4)
 """
 
 from __future__ import annotations
 
-import json
 import multiprocessing
 import os
 import random
@@ -13,19 +12,21 @@ import shutil
 import sqlite3
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 
 from sql_env.core.database import QueryResult, open_database, release
 from sql_env.hardness import hardness
-from sql_env.models import Difficulty, QuestionRecord
-from sql_env.worlds.building import build_world, write_database
-from sql_env.worlds.checks import Judge, normalised, skeleton
+from sql_env.models import Difficulty
+from sql_env.worlds.building import build_world
+from sql_env.worlds.checks import Judge, shape
 from sql_env.worlds.domains import DOMAINS
 from sql_env.worlds.intents import INTENTS, Asker, Candidate, propose
+from sql_env.worlds.records import Record, make_record, split_records, write_questions
+from sql_env.worlds.writing import write_database
 
 # Spider's mix, in percent.
 HARDNESS_MIX: dict[Difficulty, int] = {"easy": 22, "medium": 41, "hard": 18, "extra": 19}
@@ -63,7 +64,7 @@ def generate_dataset(
     *,
     databases: int = 10,
     questions: int = 676,
-    seed: int = 7,
+    seed: int = 4,
     eval_fraction: float = 0.3,
     workers: int | None = None,
     progress: Callable[[int], None] | None = None,
@@ -90,12 +91,12 @@ def generate_dataset(
     except OSError as error:
         raise GenerationError(f"cannot write to {out}: {error}") from error
     try:
-        records: list[dict[str, Any]] = []
+        records: list[Record] = []
         for made in _run(_tasks(databases, questions, seed, folder), workers, questions):
             records += made
             if progress is not None:
                 progress(len(made))
-        _split(records, eval_fraction, seed)
+        split_records(records, eval_fraction, seed)
         (folder / "questions").mkdir()
         for split in ("train", "eval"):
             write_questions(
@@ -152,7 +153,7 @@ def _tasks(databases: int, questions: int, seed: int, folder: Path) -> list[_Tas
     return tasks
 
 
-def _run(tasks: list[_Task], workers: int | None, questions: int) -> Iterable[list[dict[str, Any]]]:
+def _run(tasks: list[_Task], workers: int | None, questions: int) -> Iterable[list[Record]]:
     if workers is None:
         workers = (os.cpu_count() or 1) if questions >= _PARALLEL_FROM else 1
     if workers == 1:
@@ -164,7 +165,7 @@ def _run(tasks: list[_Task], workers: int | None, questions: int) -> Iterable[li
         yield from pool.map(_make_database, tasks)
 
 
-def _make_database(task: _Task) -> list[dict[str, Any]]:
+def _make_database(task: _Task) -> list[Record]:
     """One database and its questions, in a process of its own if need be."""
     world = build_world(DOMAINS[task.domain], task.database, task.seed)
     path = task.folder / "databases" / task.database / f"{task.database}.sqlite"
@@ -175,7 +176,7 @@ def _make_database(task: _Task) -> list[dict[str, Any]]:
         judge = Judge(database, empty_allowed=int(total * EMPTY_SHARE + 0.5))
         asker = Asker(world, random.Random(f"{task.seed}/{task.database}/questions"))
         records = [
-            _record(candidate, level, result, database.table_names, task.database)
+            make_record(candidate, level, result, database.table_names, task.database)
             for candidate, level, result in _ask(asker, judge, task)
         ]
     finally:
@@ -193,7 +194,6 @@ def _ask(
     """Propose and judge until every hardness has its number."""
     left = dict(task.quotas)
     used: Counter[str] = Counter()
-    labels: dict[str, Difficulty] = {}
     turned_down = 0
     rng = asker.rng
     while any(left.values()):
@@ -212,10 +212,7 @@ def _ask(
                 )
         if candidate is None:
             continue
-        bare = skeleton(candidate.sql)
-        if bare not in labels:
-            labels[bare] = hardness(candidate.sql)
-        label = labels[bare]
+        label = _label(candidate.sql)
         if not left[label]:
             continue
         result = judge.accept(candidate)
@@ -227,81 +224,27 @@ def _ask(
         yield candidate, label, result
 
 
-def _record(
-    candidate: Candidate,
-    level: Difficulty,
-    result: QueryResult,
-    tables: tuple[str, ...],
-    database: str,
-) -> dict[str, Any]:
-    answer, answer_type = gold_answer(result)
-    read = {table.lower() for table, _ in result.reads}
-    return {
-        "question_id": "",
-        "question_text": candidate.question,
-        "database_name": database,
-        "gold_sql": candidate.sql,
-        "gold_answer": answer,
-        "answer_type": answer_type,
-        "difficulty": level,
-        "tables_involved": [table for table in tables if table.lower() in read],
-        "split": "",
-    }
+_LABELS: dict[str, Difficulty] = {}  # by shape: parsing is the slowest part of a candidate
 
 
-def gold_answer(result: QueryResult) -> tuple[Any, str]:
-    """A result as the record keeps it: a value, a list of values, or rows."""
-    rows = result.rows
-    if len(result.columns) > 1:
-        return [list(row) for row in rows], "table"
-    if len(rows) != 1:
-        return [row[0] for row in rows], "list"
-    value = rows[0][0]
-    kind = (
-        "integer" if isinstance(value, int) else "float" if isinstance(value, float) else "string"
-    )
-    return value, kind
+def _label(sql: str) -> Difficulty:
+    key = shape(sql)
+    if key not in _LABELS:
+        _LABELS[key] = hardness(sql)
+    return _LABELS[key]
 
 
-def _split(records: list[dict[str, Any]], eval_fraction: float, seed: int) -> None:
-    """Set each record's split, balanced by database and hardness, no gold SQL on both sides."""
-    rng = random.Random(f"{seed}/split")
-    seen = Counter(normalised(record["gold_sql"]) for record in records)
-    strata: dict[tuple[str, str], list[dict[str, Any]]] = {}
-    for record in records:
-        record["split"] = "train"
-        strata.setdefault((record["difficulty"], record["database_name"]), []).append(record)
-    upto, chosen = 0, 0
-    for _, members in sorted(strata.items()):
-        upto += len(members)
-        wanted = round(upto * eval_fraction) - chosen
-        # A query that two databases share stays in train as a whole.
-        free = [record for record in members if seen[normalised(record["gold_sql"])] == 1]
-        for record in rng.sample(free, min(max(0, wanted), len(free))):
-            record["split"] = "eval"
-            chosen += 1
+def _counted(records: list[Record], key: str, order: Sequence[str]) -> dict[str, int]:
+    counts = Counter(record[key] for record in records)
+    return {name: counts[name] for name in order}
 
 
-def write_questions(path: Path, records: list[dict[str, Any]]) -> None:
-    """A JSON list, one field per line and one record per few lines, so that it can be diffed."""
-    for record in records:
-        QuestionRecord.model_validate(record)
-    blocks = []
-    for record in records:
-        lines = [
-            f"    {json.dumps(key)}: {json.dumps(value, ensure_ascii=False)}"
-            for key, value in record.items()
-        ]
-        blocks.append("  {\n" + ",\n".join(lines) + "\n  }")
-    path.write_text("[\n" + ",\n".join(blocks) + "\n]\n", encoding="utf-8")
-
-
-def _summary(records: list[dict[str, Any]], databases: int, folder: Path) -> Summary:
+def _summary(records: list[Record], databases: int, folder: Path) -> Summary:
     empty = sum(record["gold_answer"] in ([], 0, [[0]]) for record in records)
     return Summary(
         databases=databases,
-        questions=dict(Counter(record["split"] for record in records)),
-        difficulty=dict(Counter(record["difficulty"] for record in records)),
+        questions=_counted(records, "split", ("train", "eval")),
+        difficulty=_counted(records, "difficulty", get_args(Difficulty)),
         empty=empty,
         bytes=sum(path.stat().st_size for path in folder.rglob("*.sqlite")),
     )

@@ -6,7 +6,7 @@ import random
 import re
 from dataclasses import dataclass, field
 
-from sql_env.worlds.building import Hop, Relation, Value, WorldColumn, WorldTable
+from sql_env.worlds.world import Hop, Relation, Value, WorldColumn, WorldTable
 
 _MARK = re.compile("\x01(\\d+)\x01")
 

@@ -24,9 +24,9 @@ class Column:
         over, under: a comparison, e.g. `be older than {}`; see `Saying` for the notation.
         eq: an equality, e.g. `be from {}`, `adj {}`, `live|lives in {}`.
         missing: the absence of a value, e.g. `have no email address`.
-        event: for dates, what happened on it: `was hired`, or `arrive|arrives`.
+        event: for dates, what happened on it: `was hired`, or `joined|joined`.
         counted: for numbers, the things counted: `pages`.
-        most, least: superlatives: `oldest`, `youngest`, or `with the most …`.
+        most, least: superlatives that go before the noun: `oldest`, `youngest`.
         unit: how a value is written, e.g. `{} kg`, `${}`.
         ask: whole questions for the value of one row: `How old is {}?`.
         additive: whether a total makes sense.
@@ -61,7 +61,7 @@ class Ref:
 
     target: str
     says: str
-    back: str
+    back: str  # empty where no verb sounds right
     key: str = ""  # the role, where it is not the target's name: `captain`
     nulls: float = 0.0
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, replace
 
-from sql_env.worlds.building import WorldColumn, WorldTable
 from sql_env.worlds.conditions import Condition
 from sql_env.worlds.english import Saying, listing, plural
 from sql_env.worlds.query import at
+from sql_env.worlds.world import WorldColumn, WorldTable
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,6 +45,13 @@ class Subject:
                 else:
                     parts += [joint, saying.clause(who, many)]
         return " ".join(part for part in parts if part)
+
+    @property
+    def is_short(self) -> bool:
+        """Whether the phrase has no relative clause, so that more can follow it."""
+        light = [s for s in self.sayings if s.kind in ("be", "was", "have")]
+        heavy = [s for s in self.sayings if s.kind in ("verb", "whose")]
+        return not heavy and len(light) < 2
 
     def predicate(self, word: str = "and") -> str:
         """The conditions as said of many: `are from Norway and are older than 50`."""

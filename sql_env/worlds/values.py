@@ -18,7 +18,7 @@ class Values(Protocol):
 
     @property
     def kind(self) -> str:
-        """name, person, text, category, number, date or year."""
+        """name, person, text, category, flag, number, date or year."""
         ...
 
     @property
@@ -54,7 +54,7 @@ class Choice:
             for option in (self.options[i] for i in kept)
         )
         weights = [self.weights[i] if self.weights else rng.uniform(0.4, 2.0) for i in kept]
-        return Choice(options, tuple(weights))
+        return Choice(options, tuple(weights), self.kind)
 
     def spoken(self, value: Any) -> str:
         """What people say for a stored value."""
@@ -222,7 +222,7 @@ class Code:
 
 def _some_of(pool: list[str], name: str, count: int, rng: random.Random, row: Cells) -> list[str]:
     """The few values a table keeps to, so that they repeat."""
-    memory = row["#table"]
+    memory: dict[str, list[str]] = row["#table"]
     if name not in memory:
         memory[name] = rng.sample(pool, count)
     return memory[name]

@@ -1,12 +1,70 @@
-"""The domains, a handful per module."""
+"""The domains, one module each."""
 
-from sql_env.worlds.domains import health, learning, travel
+from sql_env.worlds.domains import (
+    airline,
+    athletics,
+    bank,
+    charity,
+    city_transit,
+    conference,
+    esports,
+    farmers_market,
+    film_studio,
+    fitness_club,
+    football_league,
+    hospital,
+    hotel_chain,
+    insurance,
+    issue_tracker,
+    library,
+    museum,
+    online_shop,
+    orchard,
+    pet_clinic,
+    power_grid,
+    record_label,
+    restaurants,
+    shipping,
+    space_program,
+    theatre,
+    university,
+    winery,
+    zoo,
+)
 from sql_env.worlds.schema import Domain
 
-_MODULES = (health, learning, travel)
+_MODULES = (
+    airline,
+    athletics,
+    bank,
+    charity,
+    city_transit,
+    conference,
+    esports,
+    farmers_market,
+    film_studio,
+    fitness_club,
+    football_league,
+    hospital,
+    hotel_chain,
+    insurance,
+    issue_tracker,
+    library,
+    museum,
+    online_shop,
+    orchard,
+    pet_clinic,
+    power_grid,
+    record_label,
+    restaurants,
+    shipping,
+    space_program,
+    theatre,
+    university,
+    winery,
+    zoo,
+)
 
-DOMAINS: dict[str, Domain] = {
-    domain.key: domain for module in _MODULES for domain in module.DOMAINS
-}
+DOMAINS: dict[str, Domain] = {module.DOMAIN.key: module.DOMAIN for module in _MODULES}
 
 __all__ = ["DOMAINS"]

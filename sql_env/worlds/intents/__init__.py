@@ -1,14 +1,19 @@
 """The question grammar: every module registers its intents in `INTENTS` when imported."""
 
 from sql_env.worlds.intents import (
+    absence,
+    aggregates,
     correlated,
+    filtering,
+    group_extremes,
     grouping,
+    join_values,
     joined_groups,
     joins,
+    listing,
     nested,
     ordering,
     sets,
-    single,
 )
 from sql_env.worlds.intents.base import INTENTS, Asker, Candidate, Intent, propose
 
@@ -17,13 +22,18 @@ __all__ = [
     "Asker",
     "Candidate",
     "Intent",
+    "absence",
+    "aggregates",
     "correlated",
+    "filtering",
+    "group_extremes",
     "grouping",
+    "join_values",
     "joined_groups",
     "joins",
+    "listing",
     "nested",
     "ordering",
     "propose",
     "sets",
-    "single",
 ]

@@ -11,11 +11,11 @@ import string
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from sql_env.worlds.building import Relation, World, WorldColumn, WorldTable
 from sql_env.worlds.conditions import Condition, random_condition
 from sql_env.worlds.english import Saying, plural, sentence
 from sql_env.worlds.query import Query
 from sql_env.worlds.subjects import Subject
+from sql_env.worlds.world import Relation, World, WorldColumn, WorldTable
 
 NUMERIC = ("number",)
 ORDERABLE = ("number", "date", "year")
@@ -35,6 +35,10 @@ class Draft:
     differs: tuple[str, ...] = ()
     ties: str = ""
     limit: int = 0
+    canonical: str = ""  # the query before its tables were put in another order
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "canonical", self.canonical or self.sql)
 
 
 @dataclass(frozen=True)
@@ -189,13 +193,14 @@ class Asker:
 
     def draft(self, query: Query, *, differs: Sequence[str] = (), **words: str) -> Draft:
         """Finish a query, with the probe for ties where it has a LIMIT."""
+        canonical = query.sql
         query.flip(self.rng)
         ties, limit = "", 0
         if query.limit is not None:
             keys = [key.removesuffix(" DESC").removesuffix(" ASC") for key in query.order]
             ties = replace(query, select=keys, distinct=False, limit=query.limit + 1).sql
             limit = query.limit
-        return Draft(query.sql, words, tuple(differs), ties, limit)
+        return Draft(query.sql, words, tuple(differs), ties, limit, canonical)
 
     def one_of(self, *options: str) -> str:
         return self.rng.choice(options)
@@ -205,10 +210,8 @@ def superlative(column: WorldColumn, subject: Subject, top: bool, many: bool = F
     """`oldest doctor from Norway`, `doctor with the highest salary`, without the article."""
     spec = column.spec
     own = spec.most if top else spec.least
-    if own and " " not in own:
-        return subject.phrase(many, before=own)
     if own:
-        return f"{subject.phrase(many)} {own}"
+        return subject.phrase(many, before=own)
     if spec.counted:
         return f"{subject.phrase(many)} with the {'most' if top else 'fewest'} {spec.counted}"
     if column.kind in ("date", "year"):
@@ -225,7 +228,7 @@ def superlative(column: WorldColumn, subject: Subject, top: bool, many: bool = F
 def direction_words(column: WorldColumn, down: bool) -> str:
     """How an order is said: `from oldest to youngest`, `by salary, highest first`."""
     spec = column.spec
-    if spec.most and spec.least and " " not in spec.most + spec.least:
+    if spec.most and spec.least:
         ends = (spec.most, spec.least) if down else (spec.least, spec.most)
         return f"from {ends[0]} to {ends[1]}"
     words = spec.words[0]

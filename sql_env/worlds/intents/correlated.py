@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from sql_env.worlds.building import Relation, WorldTable
+from typing import Any
+
 from sql_env.worlds.english import Saying, with_article
 from sql_env.worlds.intents.base import Asker, Draft, intent, superlative
 from sql_env.worlds.intents.nested import NAMES_PHRASINGS, names_words
+from sql_env.worlds.partners import partners
 from sql_env.worlds.query import Query, at
 from sql_env.worlds.subjects import display_sql, names_of
+from sql_env.worlds.world import Relation, Value, WorldTable
 
 
 def _outer(table: WorldTable) -> Query:
@@ -20,10 +23,10 @@ def _inner(table: WorldTable, select: str) -> Query:
 
 @intent(
     "hard",
-    "Which {np} have a {column} {side} the average for their own {group}? Give their {names}.",
+    "Which {np} have {a_column} {side} the average for their own {group}? Give their {names}.",
     "Find the {names} of the {np} whose {column} is {side} the average of their {group}.",
-    "List the {names} of {np} with a {column} {side} the average among {np} of the same {group}.",
-    "Compared with the average of their own {group}, which {np} have a {comparative} {column}?"
+    "List the {names} of {np} with {a_column} {side} the average among {np} of the same {group}.",
+    "Against the average of their own {group}, which {np} have a {comparative} {column}?"
     " Return the {names}.",
     "Show the {names} of all {np} whose {column} lies {side} the average for the same {group}.",
     "Give the {name} of every {one} whose {column} is {side} the mean {column} of its {group}.",
@@ -45,6 +48,7 @@ def above_own_group(ask: Asker) -> Draft | None:
         np=subject.plain,
         one=subject.noun,
         column=column.spec.words[0],
+        a_column=with_article(column.spec.words[0]),
         group=group.spec.words[0],
         side="above" if up else "below",
         comparative="higher" if up else "lower",
@@ -55,15 +59,12 @@ def above_own_group(ask: Asker) -> Draft | None:
 
 @intent(
     "extra",
-    "For each {group}, which {one} has the {end} {column}? Give the {group}, the {name} and the"
-    " {column}.",
-    "Show, for every {group}, the {name} and {column} of the {one} with the {end} {column}.",
-    "List each {group} with the {name} and {column} of its {one} with the {end} {column}.",
-    "Per {group}, find the {one} with the {end} {column}; return {group}, {name} and {column}.",
-    "What are the {group}, {name} and {column} of the {one} with the {end} {column} in each"
-    " {group}?",
-    "Give the {group}, the {name} and the {column} of whichever {one} has the {end} {column} in"
-    " that {group}.",
+    "Find the {best} of each {group}. Give the {group}, the {name} and the {column}.",
+    "Show, for every {group}, the {name} and {column} of the {best}.",
+    "List each {group} with the {name} and {column} of its {best}.",
+    "Per {group}, find the {best}; return the {group}, {name} and {column}.",
+    "What are the {group}, {name} and {column} of the {best} in each {group}?",
+    "Give every {group} together with the {name} and the {column} of the {best} there.",
 )
 def best_of_group(ask: Asker) -> Draft | None:
     table = ask.table(named=True, kinds=("number",))
@@ -78,7 +79,7 @@ def best_of_group(ask: Asker) -> Draft | None:
     query.select = [at(0, group), *query.select, at(0, column)]
     query.where = [f"{at(0, column)} = ({inner.sql})"]
     # Two winners in one group would make the question odd.
-    best = {}
+    best: dict[Value, list[Any]] = {}
     for value, key in zip(column.values, group.values, strict=True):
         best.setdefault(key, []).append(value)
     extremes = {key: max(values) if top else min(values) for key, values in best.items()}
@@ -87,10 +88,9 @@ def best_of_group(ask: Asker) -> Draft | None:
     return ask.draft(
         query,
         group=group.spec.words[0],
-        one=ask.subject(table).noun,
+        best=superlative(column, ask.subject(table), top),
         column=column.spec.words[0],
         name=names_of(table, False),
-        end="highest" if top else "lowest",
     )
 
 
@@ -137,12 +137,13 @@ def exists_none(ask: Asker) -> Draft | None:
     "extra",
     "For every {one}, including those without any, how many {things} are there? Show the {name}"
     " and the count.",
-    "List the {name} of each {one} with the number of {things} {it_verbs}, zero included.",
-    "Show all {np} by {name} with how many {things} {it_verbs}; some have none.",
+    "List the {name} of each {one} with the number of {its_own}, zero included.",
+    "Show the {name} of every {one} with the number of {its_own}, even where there are none.",
     "How many {things} {asked}? Include the {np} with none, and give each {name}.",
+    "For all {np}, give the {name} and the number of {its_own}; a zero counts too.",
     "Give the {names} of all {np}, even those without {things}, and the number of {things} of"
     " each.",
-    "Return each {one}'s {name} and number of {things}, keeping the {np} that have none.",
+    "Return the {name} of each {one} and the number of {its_own}, keeping the {np} with none.",
 )
 def count_with_zero(ask: Asker) -> Draft | None:
     relation = ask.relation(many=True, hops=1, named_source=True)
@@ -154,17 +155,18 @@ def count_with_zero(ask: Asker) -> Draft | None:
     query = _outer(table)
     query.select.append(f"({inner.sql})")
     subject = ask.subject(table)
-    person = table.spec.person
-    return ask.draft(
-        query,
-        one=subject.noun,
-        np=subject.plain,
-        things=ask.subject(target).plain,
-        name=names_of(table, False),
-        names=names_of(table),
-        asked=relation.verb.asked(f"each {subject.noun}"),
-        it_verbs=f"{'they' if person else 'it'} {relation.verb.form(many=person)}",
-    )
+    things = ask.subject(target).plain
+    words = {
+        "one": subject.noun,
+        "np": subject.plain,
+        "things": things,
+        "name": names_of(table, False),
+        "names": names_of(table),
+        "its_own": partners(relation, things, many=False).removeprefix("the "),
+    }
+    if not relation.verb.is_passive:
+        words["asked"] = relation.verb.asked(f"each {subject.noun}")
+    return ask.draft(query, **words)
 
 
 @intent(
@@ -183,8 +185,7 @@ def extreme_of_group(ask: Asker) -> Draft | None:
     if table is None or column is None or group is None:
         return None
     top = ask.rng.random() < 0.65
-    own = column.spec.most if top else column.spec.least
-    if not own or " " in own:
+    if not (column.spec.most if top else column.spec.least):
         return None
     inner = _inner(table, f"{'max' if top else 'min'}({at(0, column)})")
     inner.where = [f"{at(0, group)} = T1.{group.name}"]

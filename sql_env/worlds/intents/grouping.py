@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from sql_env.worlds.building import WorldColumn, WorldTable
-from sql_env.worlds.conditions import threshold
 from sql_env.worlds.english import number_word, plural
+from sql_env.worlds.intents.aggregates import AGGREGATES
 from sql_env.worlds.intents.base import Asker, Draft, intent
-from sql_env.worlds.intents.single import AGGREGATES
 from sql_env.worlds.query import Query, at, literal
+from sql_env.worlds.speaking import threshold
+from sql_env.worlds.world import WorldColumn, WorldTable
 
 
-def _grouped(ask: Asker, least: int = 2) -> tuple[WorldTable, WorldColumn] | None:
+def grouped_by(ask: Asker, least: int = 2) -> tuple[WorldTable, WorldColumn] | None:
     """A table and a column worth grouping by: complete, with groups of several rows."""
     table = ask.table(kinds=("category", "year"))
     column = ask.column(table, "category", full=True) if table else None
@@ -35,7 +35,7 @@ def _counts(column: WorldColumn) -> list[int]:
     "Break the {np} down by {column}: how many are there of each?",
 )
 def group_count(ask: Asker) -> Draft | None:
-    found = _grouped(ask)
+    found = grouped_by(ask)
     if found is None:
         return None
     table, column = found
@@ -57,7 +57,7 @@ def group_count(ask: Asker) -> Draft | None:
     "By {column}, what is the {agg} of the {np}?",
 )
 def group_aggregate(ask: Asker) -> Draft | None:
-    found = _grouped(ask)
+    found = grouped_by(ask)
     number = ask.column(found[0], "number", full=True) if found else None
     if found is None or number is None:
         return None
@@ -82,7 +82,7 @@ def group_aggregate(ask: Asker) -> Draft | None:
     "Give the {column} and the {first} and {second} {number} of its {np}.",
 )
 def group_two_aggregates(ask: Asker) -> Draft | None:
-    found = _grouped(ask)
+    found = grouped_by(ask)
     number = ask.column(found[0], "number", full=True) if found else None
     if found is None or number is None:
         return None
@@ -104,7 +104,7 @@ def group_two_aggregates(ask: Asker) -> Draft | None:
     )
 
 
-def _bound(ask: Asker, counts: list[int]) -> tuple[str, str, int] | None:
+def bound_on_count(ask: Asker, counts: list[int]) -> tuple[str, str, int] | None:
     """A condition on a count that some groups meet and some do not: SQL, words, the number."""
     kinds = []
     for n in range(1, max(counts)):
@@ -115,6 +115,8 @@ def _bound(ask: Asker, counts: list[int]) -> tuple[str, str, int] | None:
                 kinds.append((f">= {n + 1}", f"at least {number_word(n + 1)}", n + 1))
             if n + 1 > 2:
                 kinds.append((f"< {n + 1}", f"fewer than {number_word(n + 1)}", n + 1))
+        if n > 1 and n in counts:
+            kinds.append((f"= {n}", f"exactly {number_word(n)}", n))
     return ask.rng.choice(kinds) if kinds else None
 
 
@@ -129,18 +131,24 @@ def _bound(ask: Asker, counts: list[int]) -> tuple[str, str, int] | None:
     "For which {columns} are {bound} {np} recorded?",
 )
 def group_having(ask: Asker) -> Draft | None:
-    found = _grouped(ask, least=3)
+    found = grouped_by(ask, least=3)
     if found is None:
         return None
     table, column = found
-    bound = _bound(ask, _counts(column))
+    bound = bound_on_count(ask, _counts(column))
     if bound is None or bound[2] == 1:
         return None
     query = Query([table], [at(0, column)], group=[at(0, column)], having=[f"count(*) {bound[0]}"])
+    subject = ask.subject(table)
+    # With a condition on the rows, "fewer than" would have to count groups that are gone.
+    if bound[0][0] == ">" and ask.rng.random() < 0.3:
+        condition = ask.condition(table, without=(column, *table.display), share=(0.3, 0.9))
+        if condition is None:
+            return None
+        query.where.append(condition.sql())
+        subject = subject.narrowed(condition.saying)
     word = ask.one_of(*column.spec.words)
-    return ask.draft(
-        query, np=ask.subject(table).plain, column=word, columns=plural(word), bound=bound[1]
-    )
+    return ask.draft(query, np=subject.phrase(), column=word, columns=plural(word), bound=bound[1])
 
 
 @intent(
@@ -154,7 +162,7 @@ def group_having(ask: Asker) -> Draft | None:
     "What are the {columns} for which the mean {number} of the {np} is {above} {value}?",
 )
 def group_having_average(ask: Asker) -> Draft | None:
-    found = _grouped(ask, least=3)
+    found = grouped_by(ask, least=3)
     number = ask.column(found[0], "number", full=True) if found else None
     if found is None or number is None:
         return None
@@ -182,79 +190,6 @@ def group_having_average(ask: Asker) -> Draft | None:
 
 
 @intent(
-    "hard",
-    "What is the {most} {column} among the {np}?",
-    "Find the {most} {column} of all {np}.",
-    "Which {column} is the {most} one among {np}?",
-    "Show the {column} that the {superlative} {np} have.",
-    "Which {column} has the {superlative} {np}?",
-    "Give the {column} with the {superlative} {np}.",
-    "Among the {np}, which {column} occurs {often}?",
-)
-def most_common(ask: Asker) -> Draft | None:
-    found = _grouped(ask)
-    if found is None:
-        return None
-    table, column = found
-    top = ask.rng.random() < 0.7
-    query = Query(
-        [table],
-        [at(0, column)],
-        group=[at(0, column)],
-        order=["count(*)" + (" DESC" if top else "")],
-        limit=1,
-    )
-    subject = ask.subject(table)
-    differs = []
-    if ask.rng.random() < 0.25:
-        condition = ask.condition(table, without=(column, *table.display), share=(0.2, 0.8))
-        if condition is None:
-            return None
-        query.where.append(condition.sql())
-        subject = subject.narrowed(condition.saying)
-    return ask.draft(
-        query,
-        differs=differs,
-        np=subject.phrase(),
-        column=ask.one_of(*column.spec.words),
-        most="most common" if top else "least common",
-        superlative="most" if top else "fewest",
-        often="most often" if top else "least often",
-    )
-
-
-@intent(
-    "hard",
-    "Which {column} has the {superlative} {np}, and how many are there?",
-    "Find the {column} with the {superlative} {np} and give their number.",
-    "What is the {most} {column} among the {np}, and how often does it occur?",
-    "Show the {most} {column} of {np} along with its count.",
-    "Give the {column} that has the {superlative} {np} as well as the number of {np} it has.",
-    "Return the {most} {column} among {np} and how many {np} share it.",
-)
-def most_common_with_count(ask: Asker) -> Draft | None:
-    found = _grouped(ask)
-    if found is None:
-        return None
-    table, column = found
-    top = ask.rng.random() < 0.7
-    query = Query(
-        [table],
-        [at(0, column), "count(*)"],
-        group=[at(0, column)],
-        order=["count(*)" + (" DESC" if top else "")],
-        limit=1,
-    )
-    return ask.draft(
-        query,
-        np=ask.subject(table).plain,
-        column=ask.one_of(*column.spec.words),
-        most="most common" if top else "least common",
-        superlative="most" if top else "fewest",
-    )
-
-
-@intent(
     "medium",
     "For each {column}, how many {plain} {vp}?",
     "Count the {np} for each {column}.",
@@ -265,7 +200,7 @@ def most_common_with_count(ask: Asker) -> Draft | None:
     "List the {columns} of {np} and how many there are of each.",
 )
 def group_filtered(ask: Asker) -> Draft | None:
-    found = _grouped(ask)
+    found = grouped_by(ask)
     if found is None:
         return None
     table, column = found
@@ -288,70 +223,6 @@ def group_filtered(ask: Asker) -> Draft | None:
 
 
 @intent(
-    "extra",
-    "List every {column} and its number of {np}, {how}.",
-    "How many {np} are there for each {column}? Sort the result {how}.",
-    "Show the number of {np} per {column}, {how}.",
-    "For each {column}, count the {np}; list them {how}.",
-    "Give the {columns} and how many {np} each has, {how}.",
-    "What is the number of {np} for each {column}, {how}?",
-)
-def group_ordered(ask: Asker) -> Draft | None:
-    found = _grouped(ask)
-    if found is None:
-        return None
-    table, column = found
-    down = ask.rng.random() < 0.6
-    query = Query(
-        [table],
-        [at(0, column), "count(*)"],
-        group=[at(0, column)],
-        order=["count(*)" + (" DESC" if down else "")],
-    )
-    word = ask.one_of(*column.spec.words)
-    how = (
-        ask.one_of("from the most to the fewest", "with the largest number first")
-        if down
-        else ask.one_of("from the fewest to the most", "with the smallest number first")
-    )
-    return ask.draft(query, np=ask.subject(table).plain, column=word, columns=plural(word), how=how)
-
-
-@intent(
-    "hard",
-    "Which {column} has the {end} {agg} of {np}?",
-    "Find the {column} whose {np} have the {end} {agg}.",
-    "What is the {column} with the {end} {agg} of {np}?",
-    "Among the {np}, which {column} has the {end} {agg}?",
-    "Show the {column} in which the {np} have the {end} {agg}.",
-    "Grouping the {np} by {column}, which {column} comes out with the {end} {agg}?",
-    "Give the {column} for which the {agg} of the {np} is {end}.",
-)
-def top_group(ask: Asker) -> Draft | None:
-    found = _grouped(ask)
-    number = ask.column(found[0], "number", full=True) if found else None
-    if found is None or number is None:
-        return None
-    table, column = found
-    function = "sum" if number.spec.additive and ask.rng.random() < 0.5 else "avg"
-    top = ask.rng.random() < 0.65
-    query = Query(
-        [table],
-        [at(0, column)],
-        group=[at(0, column)],
-        order=[f"{function}({at(0, number)})" + (" DESC" if top else "")],
-        limit=1,
-    )
-    return ask.draft(
-        query,
-        np=ask.subject(table).plain,
-        column=ask.one_of(*column.spec.words),
-        agg=f"{AGGREGATES[function][0]} {number.spec.words[0]}",
-        end="highest" if top else "lowest",
-    )
-
-
-@intent(
     "easy",
     "How many {columns} have {bound} {np}?",
     "Count the {columns} that have {bound} {np}.",
@@ -361,11 +232,11 @@ def top_group(ask: Asker) -> Draft | None:
     "Tell me how many {columns} have {bound} {np}.",
 )
 def count_groups(ask: Asker) -> Draft | None:
-    found = _grouped(ask, least=4)
+    found = grouped_by(ask, least=4)
     if found is None:
         return None
     table, column = found
-    bound = _bound(ask, _counts(column))
+    bound = bound_on_count(ask, _counts(column))
     if bound is None:
         return None
     inner = Query([table], [at(0, column)], group=[at(0, column)], having=[f"count(*) {bound[0]}"])

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from sql_env.worlds.building import Relation
-from sql_env.worlds.conditions import threshold
-from sql_env.worlds.english import number_word, plural
+from sql_env.worlds.english import number_word
+from sql_env.worlds.intents.aggregates import AGGREGATES
 from sql_env.worlds.intents.base import Asker, Draft, intent
-from sql_env.worlds.intents.grouping import _bound
-from sql_env.worlds.intents.single import AGGREGATES
+from sql_env.worlds.intents.grouping import bound_on_count
+from sql_env.worlds.partners import partner_of_each, partners
 from sql_env.worlds.query import Query, at, literal
+from sql_env.worlds.speaking import threshold
 from sql_env.worlds.subjects import display_sql, names_of
+from sql_env.worlds.world import Relation
 
 
 def _counted(relation: Relation) -> dict[int, int]:
@@ -31,6 +32,16 @@ def _grouping(ask: Asker, relation: Relation, last: bool = True) -> tuple[Query,
     return query, position
 
 
+def _things(ask: Asker, relation: Relation) -> dict[str, str]:
+    """The targets as the sources' own: `its doctors`, `the flights they have operated`."""
+    things = ask.subject(relation.target).plain
+    return {
+        "things": things,
+        "its": partners(relation, things, many=False),
+        "their": partners(relation, things, many=True),
+    }
+
+
 def _countable(ask: Asker, complete: bool = False) -> Relation | None:
     relation = ask.relation(many=True, named_source=True, complete=complete)
     if relation is None or not relation.distinct_pairs:
@@ -41,12 +52,12 @@ def _countable(ask: Asker, complete: bool = False) -> Relation | None:
 @intent(
     "medium",
     "How many {things} {asked}? List the {names} and the counts.",
-    "For each {one}, show the {name} and the number of {things} {it_verbs}.",
-    "List the {name} of every {one} with the number of {things} {it_verbs}.",
-    "Show how many {things} each {one} {verbs}, with the {name} of the {one}.",
-    "What are the {names} of the {np} and how many {things} do they each have?",
-    "Give each {one}'s {name} and the number of {things} {it_verbs}.",
-    "Count the {things} that each {one} {verbs}; show the {name} and the count.",
+    "For each {one}, show the {name} and the number of {its_own}.",
+    "List the {name} of every {one} with the number of {its_own}.",
+    "Show how many {things} {each_verbs}, with the {name} of the {one}.",
+    "What are the {names} of the {np}, and what is the number of {their_own}?",
+    "Give the {name} of each {one} and the number of {its_own}.",
+    "For every {one}, count {its}; show the {name} and the count.",
 )
 def join_group_count(ask: Asker) -> Draft | None:
     relation = _countable(ask, complete=True)
@@ -55,29 +66,28 @@ def join_group_count(ask: Asker) -> Draft | None:
     query, _ = _grouping(ask, relation, last=False)
     query.select.append("count(*)")
     subject = ask.subject(relation.source)
-    person = relation.source.spec.person
-    words = {
-        "things": ask.subject(relation.target).plain,
-        "asked": relation.verb.asked(f"each {subject.noun}"),
+    words = _things(ask, relation) | {
         "names": names_of(relation.source),
         "name": names_of(relation.source, False),
         "one": subject.noun,
-        "verbs": relation.verb.form(many=False),
-        "it_verbs": f"{'they' if person else 'it'} {relation.verb.form(many=person)}",
+        "np": subject.plain,
     }
-    if relation.verb.spec == "have|has":
-        words["np"] = subject.plain
+    words["its_own"] = words["its"].removeprefix("the ")
+    words["their_own"] = words["their"].removeprefix("the ")
+    if not relation.verb.is_passive:
+        words["asked"] = relation.verb.asked(f"each {subject.noun}")
+        words["each_verbs"] = f"each {subject.noun} {relation.verb.form(many=False)}"
     return ask.draft(query, **words)
 
 
 @intent(
     "medium",
-    "For each {one}, what is the {agg} of the {things} {it_verbs}? Show the {name} too.",
-    "Show the {name} of every {one} and the {agg} of the {things} {it_verbs}.",
-    "List the {names} of the {np} with the {agg} of the {things} that they {verb}.",
-    "What is the {agg} of the {things} that each {one} {verbs}? Give the {name} as well.",
-    "Give each {one}'s {name} and the {agg} of the {things} {it_verbs}.",
-    "Return the {names} of all {np} together with the {agg} of the {things} they {verb}.",
+    "For each {one}, what is the {agg} of {its}? Show the {name} too.",
+    "Show the {name} of every {one} and the {agg} of {its}.",
+    "List the {names} of the {np} with the {agg} of {their}.",
+    "For every {one}, report the {name} and the {agg} of {its}.",
+    "Give the {name} of each {one} and the {agg} of {its}.",
+    "Return the {names} of all {np} together with the {agg} of {their}.",
 )
 def join_group_aggregate(ask: Asker) -> Draft | None:
     relation = ask.relation(many=True, hops=1, named_source=True, complete=True)
@@ -88,18 +98,14 @@ def join_group_aggregate(ask: Asker) -> Draft | None:
     query, position = _grouping(ask, relation)
     query.select.append(f"{function}({at(position, column)})")
     subject = ask.subject(relation.source)
-    person = relation.source.spec.person
     return ask.draft(
         query,
-        things=ask.subject(relation.target).plain,
+        **_things(ask, relation),
         agg=f"{AGGREGATES[function][0]} {column.spec.words[0]}",
         names=names_of(relation.source),
         name=names_of(relation.source, False),
         one=subject.noun,
         np=subject.plain,
-        verb=relation.verb.form(),
-        verbs=relation.verb.form(many=False),
-        it_verbs=f"{'they' if person else 'it'} {relation.verb.form(many=person)}",
     )
 
 
@@ -118,7 +124,7 @@ def join_having(ask: Asker) -> Draft | None:
     if relation is None:
         return None
     counts = _counted(relation)
-    bound = _bound(ask, [count for count in counts.values() if count])
+    bound = bound_on_count(ask, [count for count in counts.values() if count])
     if bound is None or (bound[0][0] == "<" and 0 in counts.values()):
         return None
     query, _ = _grouping(ask, relation, last=False)
@@ -187,7 +193,7 @@ def join_most(ask: Asker) -> Draft | None:
     "Find the {n} {np} {who} {verb} the most {things} and give their {names}.",
     "Show the {names} of the {n} {np} with the most {things}.",
     "Give the {names} of the top {n} {np} by number of {things}.",
-    "Ranked by the number of {things} they {verb}, which {np} are the top {n}? Give their {names}.",
+    "Ranked by the number of {their_own}, which {np} are the top {n}? Give their {names}.",
 )
 def join_top(ask: Asker) -> Draft | None:
     relation = _countable(ask)
@@ -202,19 +208,20 @@ def join_top(ask: Asker) -> Draft | None:
         "np": ask.subject(relation.source).plain,
         "who": relation.source.who,
         "verb": relation.verb.form(),
-        "things": ask.subject(relation.target).plain,
+        **_things(ask, relation),
     }
+    words["their_own"] = words["their"].removeprefix("the ")
     return ask.draft(query, **words)
 
 
 @intent(
     "extra",
-    "Which {one} has the {end} {agg} of the {things} {it_verbs}? Give the {name}.",
+    "For which {one} is the {agg} of {its} the {end}? Give the {name}.",
     "Find the {name} of the {one} whose {things} have the {end} {agg}.",
-    "What is the {name} of the {one} with the {end} {agg} of the {things} {it_verbs}?",
-    "For which {one} is the {agg} of the {things} {it_verbs} {end}? Return the {name}.",
-    "Show the {name} of the {one} whose {things} come to the {end} {agg}.",
-    "Comparing the {agg} of the {things} they {verb}, which {one} ranks {end}? Give the {name}.",
+    "What is the {name} of the {one} for which the {agg} of {its} is {end}?",
+    "Compare the {np} by the {agg} of {their}: which one comes {first}? Return the {name}.",
+    "Show the {name} of the {one} whose {things} have the {end} {agg} of all.",
+    "Rank the {np} by the {agg} of {their} and give the {name} of the one that comes {first}.",
 )
 def join_top_aggregate(ask: Asker) -> Draft | None:
     relation = ask.relation(many=True, hops=1, named_source=True)
@@ -226,29 +233,27 @@ def join_top_aggregate(ask: Asker) -> Draft | None:
     query, position = _grouping(ask, relation)
     query.order = [f"{function}({at(position, column)})" + (" DESC" if top else "")]
     query.limit = 1
-    person = relation.source.spec.person
+    subject = ask.subject(relation.source)
     return ask.draft(
         query,
-        one=ask.subject(relation.source).noun,
-        things=ask.subject(relation.target).plain,
+        **_things(ask, relation),
+        one=subject.noun,
+        np=subject.plain,
         agg=f"{AGGREGATES[function][0]} {column.spec.words[0]}",
         end="highest" if top else "lowest",
+        first="first" if top else "last",
         name=names_of(relation.source, False),
-        verb=relation.verb.form(),
-        it_verbs=f"{'they' if person else 'it'} {relation.verb.form(many=person)}",
     )
 
 
 @intent(
     "medium",
-    "Which {np} {verb} {things} with an average {number} {above} {value}? Give their {names}.",
+    "For which {np} is the average {number} of {their} {above} {value}? Give the {names}.",
     "Find the {names} of {np} whose {things} have an average {number} {above} {value}.",
-    "List the {names} of the {np} for which the average {number} of the {things} they {verb} is"
-    " {above} {value}.",
+    "List the {names} of the {np} for which the average {number} of {their} is {above} {value}.",
     "Show the {name} of every {one} whose {things} have an average {number} {above} {value}.",
-    "What are the {names} of the {np} whose {things} average {above} {value} in {number}?",
-    "Give the {names} of all {np} for which the mean {number} of their {things} is"
-    " {above} {value}.",
+    "What are the {names} of the {np} whose {things} have a mean {number} {above} {value}?",
+    "Give the {names} of all {np} for which the mean {number} of {their} is {above} {value}.",
 )
 def join_having_average(ask: Asker) -> Draft | None:
     relation = ask.relation(many=True, hops=1, named_source=True)
@@ -264,10 +269,9 @@ def join_having_average(ask: Asker) -> Draft | None:
     return ask.draft(
         query,
         differs=differs,
+        **_things(ask, relation),
         np=subject.plain,
         one=subject.noun,
-        verb=relation.verb.form(),
-        things=ask.subject(relation.target).plain,
         number=column.spec.words[0],
         above="above" if up else "below",
         value=column.spec.unit.format(f"{value:,}"),
@@ -278,12 +282,12 @@ def join_having_average(ask: Asker) -> Draft | None:
 
 @intent(
     "medium",
-    "For each {column} of the {parents}, how many {np} {verb} them?",
-    "Count the {np} by the {column} of the {parent} {it_verbs}.",
-    "How many {np} are there for each {column} of the {parent} {it_verbs}?",
-    "Show every {column} of the {parents} with the number of {np} that {verb} them.",
-    "Group the {np} by the {column} of the {parent} {it_verbs} and count each group.",
-    "Give the number of {np} for each {parent} {column}.",
+    "Count the {np} by the {column} of the {parent}.",
+    "For each {noun} {column}, show the number of {np}.",
+    "Group the {np} by the {column} of the {parent} and count each group.",
+    "Give the number of {np} for each {noun} {column}.",
+    "Break the {np} down by the {column} of the {parent}: how many are in each group?",
+    "How many {np} are there for each {noun} {column}?",
 )
 def join_category_count(ask: Asker) -> Draft | None:
     relation = ask.relation(many=False, hops=1)
@@ -298,11 +302,9 @@ def join_category_count(ask: Asker) -> Draft | None:
     return ask.draft(
         query,
         column=ask.one_of(*column.spec.words),
-        parent=parent,
-        parents=plural(parent),
+        noun=parent,
+        parent=partner_of_each(relation, parent, many=True),
         np=ask.subject(relation.source).plain,
-        verb=relation.verb.form(),
-        it_verbs=f"they {relation.verb.form()}",
     )
 
 
@@ -317,7 +319,7 @@ def join_category_count(ask: Asker) -> Draft | None:
 )
 def join_count_distinct(ask: Asker) -> Draft | None:
     relation = ask.relation(many=False, hops=1)
-    if relation is None:
+    if relation is None or not relation.back.spec:
         return None
     condition = ask.condition(relation.source, share=(0.1, 0.7))
     if condition is None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from sql_env.worlds.building import Relation, WorldColumn, WorldTable
 from sql_env.worlds.english import Saying, with_article
 from sql_env.worlds.intents.base import ORDERABLE, Asker, Draft, intent, superlative
-from sql_env.worlds.intents.single import COUNT_PHRASINGS
+from sql_env.worlds.intents.filtering import COUNT_PHRASINGS, count_words
 from sql_env.worlds.query import Query, at
 from sql_env.worlds.subjects import called, display_sql, is_row, names_of
+from sql_env.worlds.world import WorldColumn, WorldTable
 
 NAMES_PHRASINGS = (
     "What are the {names} of the {np}?",
@@ -78,7 +78,7 @@ def count_above_average(ask: Asker) -> Draft | None:
     query = Query([table], ["count(*)"])
     query.where = [f"{at(0, column)} {'>' if up else '<'} ({inner.sql})"]
     subject = ask.subject(table, _average_saying(column, up, ask))
-    return ask.draft(query, np=subject.phrase(), plain=subject.plain, vp=subject.predicate())
+    return ask.draft(query, **count_words(subject))
 
 
 @intent(
@@ -93,7 +93,8 @@ def count_above_average(ask: Asker) -> Draft | None:
 def equal_extreme(ask: Asker) -> Draft | None:
     table = ask.table(kinds=ORDERABLE)
     column = ask.column(table, *ORDERABLE) if table else None
-    if table is None or column is None:
+    # "the highest height" is no English: columns with a superlative of their own are left out.
+    if table is None or column is None or column.spec.most:
         return None
     top = ask.rng.random() < 0.6
     inner = Query([table], [f"{'max' if top else 'min'}({at(0, column)})"])
@@ -114,10 +115,10 @@ def equal_extreme(ask: Asker) -> Draft | None:
 
 @intent(
     "hard",
-    "Which {plain} have a {column} {above} that of every {other}? Give their {names}.",
+    "Which {plain} have {a_column} {above} that of every {other}? Give their {names}.",
     "Find the {names} of the {plain} whose {column} is {above} that of all {others}.",
     "List the {names} of {plain} whose {column} is {above} that of any {other}.",
-    "What are the {names} of the {plain} with a {column} {above} the {column} of every {other}?",
+    "What are the {names} of the {plain} with {a_column} {above} the {column} of every {other}?",
     "Show the {names} of those {plain} whose {column} is {above} the {end} {column} among"
     " {others}.",
     "Give the {names} of all {plain} whose {column} lies {above} that of every single {other}.",
@@ -128,10 +129,10 @@ def beyond_all(ask: Asker) -> Draft | None:
 
 @intent(
     "hard",
-    "Which {plain} have a {column} {above} that of at least one {other}? Give their {names}.",
+    "Which {plain} have {a_column} {above} that of at least one {other}? Give their {names}.",
     "Find the {names} of the {plain} whose {column} is {above} that of some {other}.",
     "List the {names} of {plain} whose {column} is {above} that of at least one {other}.",
-    "What are the {names} of the {plain} with a {column} {above} the {column} of at least one"
+    "What are the {names} of the {plain} with {a_column} {above} the {column} of at least one"
     " {other}?",
     "Show the {names} of those {plain} whose {column} is {above} the {end} {column} among"
     " {others}.",
@@ -163,114 +164,12 @@ def _beyond(ask: Asker, every: bool) -> Draft | None:
         names=names_of(table),
         plain=subject.plain,
         column=column.spec.words[0],
+        a_column=with_article(column.spec.words[0]),
         above="above" if up else "below",
         other=others.phrase(many=False),
         others=others.phrase(),
         end="highest" if function == "max" else "lowest",
     )
-
-
-WITHOUT_PHRASINGS = (
-    "Which {np} {lack} any {things}? Give their {names}.",
-    "What are the {names} of the {np} {who} {lack} any {things}?",
-    "List the {names} of all {np} {who} {lack} any {things}.",
-    "Find the {names} of {np} {who} {lack} any {things}.",
-    "Show the {names} of the {np} {who} {verb} no {things}.",
-    "Give the {names} of those {np} {who} {verb} no {things} at all.",
-    "Return the {names} of the {np} {who} {never} any {things}.",
-)
-
-
-def _without_words(ask: Asker, relation: Relation, things: str) -> dict[str, str]:
-    words = {
-        "np": ask.subject(relation.source).plain,
-        "lack": relation.verb.negated(),
-        "verb": relation.verb.form(),
-        "who": relation.source.who,
-        "things": things,
-        "names": names_of(relation.source),
-    }
-    if relation.verb.is_perfect:
-        words["never"] = relation.verb.form().replace("have ", "have never ", 1)
-    return words
-
-
-@intent("hard", *WITHOUT_PHRASINGS)
-def without_any(ask: Asker) -> Draft | None:
-    relation = ask.relation(many=True)
-    if relation is None or relation.complete:
-        return None
-    table = relation.source
-    hop = relation.hops[0]
-    inner = Query([hop.right], [at(0, hop.right_column)])
-    if None in next(r.values for r in hop.right.references if r.name == hop.right_column):
-        inner.where = [f"{at(0, hop.right_column)} IS NOT NULL"]
-    query = Query([table], display_sql(table))
-    query.where = [f"{at(0, table.key_name)} NOT IN ({inner.sql})"]
-    return ask.draft(query, **_without_words(ask, relation, ask.subject(relation.target).plain))
-
-
-@intent(
-    "hard",
-    "How many {np} {lack} any {things}?",
-    "Count the {np} {who} {lack} any {things}.",
-    "What is the number of {np} {who} {lack} any {things}?",
-    "Find the number of {np} {who} {verb} no {things}.",
-    "Tell me how many {np} {verb} no {things}.",
-    "How many of the {np} {verb} no {things} at all?",
-    "How many {np} {never} any {things}?",
-)
-def count_without(ask: Asker) -> Draft | None:
-    relation = ask.relation(many=True)
-    if relation is None or relation.complete:
-        return None
-    hop = relation.hops[0]
-    if None in next(r.values for r in hop.right.references if r.name == hop.right_column):
-        return None
-    inner = Query([hop.right], [at(0, hop.right_column)])
-    query = Query([relation.source], ["count(*)"])
-    query.where = [f"{at(0, relation.source.key_name)} NOT IN ({inner.sql})"]
-    return ask.draft(query, **_without_words(ask, relation, ask.subject(relation.target).plain))
-
-
-@intent("hard", *WITHOUT_PHRASINGS)
-def without_such(ask: Asker) -> Draft | None:
-    """Those that have no target with some property."""
-    relation = ask.relation(many=True, hops=1)
-    if relation is None:
-        return None
-    table, target = relation.source, relation.target
-    condition = ask.condition(target, share=(0.1, 0.6))
-    hop = relation.hops[0]
-    if condition is None or None in next(
-        r.values for r in target.references if r.name == hop.right_column
-    ):
-        return None
-    inner = Query([target], [at(0, hop.right_column)], where=[condition.sql()])
-    query = Query([table], display_sql(table))
-    differs = [query.sql]
-    query.where = [f"{at(0, table.key_name)} NOT IN ({inner.sql})"]
-    things = ask.subject(target, condition.saying).phrase()
-    return ask.draft(query, differs=differs, **_without_words(ask, relation, things))
-
-
-@intent("hard", *NAMES_PHRASINGS)
-def with_such(ask: Asker) -> Draft | None:
-    """Those that have a target with some property, as a nested query."""
-    relation = ask.relation(many=True, hops=1)
-    if relation is None:
-        return None
-    table, target = relation.source, relation.target
-    condition = ask.condition(target, share=(0.02, 0.4))
-    if condition is None:
-        return None
-    inner = Query([target], [at(0, relation.hops[0].right_column)], where=[condition.sql()])
-    query = Query([table], display_sql(table))
-    differs = [query.sql]
-    query.where = [f"{at(0, table.key_name)} IN ({inner.sql})"]
-    things = ask.subject(target, condition.saying).phrase(many=False)
-    saying = Saying("verb", f"{relation.verb.spec} at least one {things}")
-    return ask.draft(query, differs=differs, **names_words(ask, table, saying))
 
 
 @intent("hard", *NAMES_PHRASINGS)

@@ -19,7 +19,7 @@ ORDERED_PHRASINGS = (
     "What are the {names} of the {np}, {sorted}?",
     "Show the {names} of {np} {how}.",
     "Give me the {names} of all {np}, {sorted}.",
-    "Sort the {np} {how} and list their {names}.",
+    "Sort the {np} {how}, then list their {names}.",
     "Return the {names} of the {np}, {sorted}.",
     "I want the {names} of all {np}, arranged {how}.",
 )

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from sql_env.worlds.building import Relation, WorldColumn, WorldTable
 from sql_env.worlds.english import plural
 from sql_env.worlds.intents.base import Asker, Draft, intent
 from sql_env.worlds.query import Query, at
 from sql_env.worlds.subjects import called, display_sql, is_row, names_of
+from sql_env.worlds.world import Relation, WorldColumn, WorldTable
 
 
 def _two_targets(ask: Asker) -> tuple[Relation, int, int] | None:
@@ -43,6 +43,7 @@ def _combined(ask: Asker, word: str) -> Draft | None:
         return None
     relation, a, b = found
     left, right = _side(relation, a), _side(relation, b)
+    canonical = f"{left.sql} {word} {right.sql}"
     left.flip(ask.rng)
     right.flipped = left.flipped
     table = relation.source
@@ -60,7 +61,8 @@ def _combined(ask: Asker, word: str) -> Draft | None:
         "one": one,
         "other": other,
     }
-    return Draft(f"{left.sql} {word} {right.sql}", words, differs=(left.sql, right.sql))
+    sql = f"{left.sql} {word} {right.sql}"
+    return Draft(sql, words, differs=(left.sql, right.sql), canonical=canonical)
 
 
 @intent(
@@ -81,7 +83,7 @@ def both(ask: Asker) -> Draft | None:
     "Which {np} {verb} {one} but not {other}? Give their {names}.",
     "What are the {names} of the {np} {who} {verb} {one} but {lack} {other}?",
     "List the {names} of {np} {who} {verb} {one} but {lack} {other}.",
-    "Find the {names} of all {np} {who} {verb} {one} without those {who} {verb} {other}.",
+    "Find the {names} of all {np} {who} {verb} {one}, leaving out those {who} {verb} {other}.",
     "Show the {names} of the {np} {who} {verb} {one} but not {other}.",
     "Give the {name} of every {noun} {who} {verbs} {one} and not {other}.",
 )
@@ -111,7 +113,7 @@ def _category_sides(ask: Asker) -> tuple[WorldTable, WorldColumn, Query, Query, 
     second = (
         ask.condition(table, without=(column, *table.display), share=(0.1, 0.6)) if first else None
     )
-    if first is None or second is None or first.template == second.template:
+    if first is None or second is None or set(first.matches()) & set(second.matches()):
         return None
     noun = ask.subject(table)
     sides = [
@@ -207,6 +209,7 @@ def all_except(ask: Asker) -> Draft | None:
         things = things.narrowed(condition.saying)
     else:
         right.follow(relation.hops[:1])
+    canonical = f"{left.sql} EXCEPT {right.sql}"
     right.flip(ask.rng)
     words = {
         "names": names_of(table),
@@ -218,7 +221,8 @@ def all_except(ask: Asker) -> Draft | None:
         "verb": relation.verb.form(),
         "things": things.phrase(),
     }
-    return Draft(f"{left.sql} EXCEPT {right.sql}", words, differs=(left.sql,))
+    sql = f"{left.sql} EXCEPT {right.sql}"
+    return Draft(sql, words, differs=(left.sql,), canonical=canonical)
 
 
 def _shared_column(ask: Asker) -> tuple[WorldTable, WorldTable, WorldColumn, WorldColumn] | None:

@@ -1,0 +1,216 @@
+"""A space programme: agencies, astronauts, rockets, launch sites, missions."""
+
+from __future__ import annotations
+
+from sql_env.worlds.columns import (
+    birth_date,
+    choice,
+    count,
+    country,
+    date,
+    flag,
+    founded,
+    gender,
+    money,
+    person,
+    real,
+    title,
+    whole,
+)
+from sql_env.worlds.pools import items
+from sql_env.worlds.schema import Domain, Link, Ref, Table
+
+DOMAIN = Domain(
+    "space_program",
+    (
+        Table(
+            "agency",
+            (
+                title(
+                    "name",
+                    items("Astra, Cosmia, Orion, Helios, Polaris, Zenith"),
+                    pattern="{} Agency",
+                    names=("agency_name",),
+                ),
+                country(eq="be based in {}"),
+                founded(1955, 2008),
+                money(
+                    "budget",
+                    20_000_000,
+                    900_000_000,
+                    "yearly budget",
+                    names=("annual_budget", "funding"),
+                    additive=True,
+                ),
+            ),
+            (5, 6),
+            ("agency", "space agency"),
+            names=("organization",),
+            called=("the {}",),
+        ),
+        Table(
+            "rocket",
+            (
+                title(
+                    "name",
+                    items("Falke, Vela, Titan, Comet, Saber, Aurora"),
+                    items("I, II, III, V, X"),
+                    pattern="{} {}",
+                    names=("model", "rocket_name"),
+                ),
+                real(
+                    "height",
+                    18,
+                    112,
+                    "height",
+                    unit="{} metres",
+                    names=("height_m",),
+                    most="tallest",
+                    least="shortest",
+                    over="be taller than {}",
+                    under="be shorter than {}",
+                ),
+                whole(
+                    "payload",
+                    200,
+                    64_000,
+                    "payload capacity",
+                    step=100,
+                    unit="{} kg",
+                    names=("payload_kg", "max_payload"),
+                    peak=0.15,
+                    most="most powerful",
+                    least="least powerful",
+                ),
+                money(
+                    "launch_cost",
+                    4_000_000,
+                    190_000_000,
+                    "cost per launch",
+                    names=("cost", "price"),
+                    peak=0.2,
+                    most="most expensive",
+                    least="cheapest",
+                ),
+                flag(
+                    "reusable",
+                    ("Y", "reusable"),
+                    ("N", "expendable"),
+                    "reusability",
+                    names=("is_reusable",),
+                ),
+                Ref("agency", "are|is operated by", "operate|operates"),
+            ),
+            (11, 15),
+            ("rocket",),
+            names=("launcher", "vehicle"),
+            called=("the {}", "the rocket {}"),
+        ),
+        Table(
+            "site",
+            (
+                title(
+                    "name",
+                    items("Cape Verity, Dune Coast, White Steppe, Coral Bay, Northern Range"),
+                    names=("site_name",),
+                ),
+                country(eq="be in {}"),
+                count("pads", 1, 8, "launch pads", names=("launch_pads", "pad_count")),
+            ),
+            (4, 5),
+            ("launch site",),
+            names=("spaceport", "launch_site"),
+            called=("{}",),
+        ),
+        Table(
+            "mission",
+            (
+                title(
+                    "name",
+                    items(
+                        """Vanguard, Pathfinder, Horizon, Beacon, Odyssey, Sentinel, Voyager,
+                        Pioneer, Ranger"""
+                    ),
+                    items("1, 2, 3, 4, 5"),
+                    pattern="{} {}",
+                    names=("mission_name", "title"),
+                ),
+                choice(
+                    "destination",
+                    *items("Moon, Mars, low Earth orbit, Venus, asteroid belt"),
+                    eq="go|goes to the destination {}",
+                    names=("target", "heading"),
+                ),
+                date(
+                    "launched",
+                    1998,
+                    2024,
+                    "launch date",
+                    "was launched",
+                    names=("launch_date", "liftoff"),
+                ),
+                whole(
+                    "days",
+                    3,
+                    900,
+                    "length",
+                    unit="{} days",
+                    names=("duration_days", "length_days"),
+                    peak=0.1,
+                    most="longest",
+                    least="shortest",
+                    over="last|lasts longer than {}",
+                    under="last|lasts less than {}",
+                ),
+                choice(
+                    "outcome",
+                    *items("successful, failed, partial"),
+                    eq="adj {}",
+                    nulls=0.1,
+                    names=("result", "status"),
+                ),
+                Ref("rocket", "were|was launched with", "have|has launched"),
+                Ref("site", "were|was launched from", "have|has launched"),
+            ),
+            (20, 22),
+            ("mission",),
+            names=("flight", "expedition"),
+            called=("{}", "the mission {}"),
+        ),
+        Table(
+            "astronaut",
+            (
+                person(),
+                gender(),
+                birth_date(1950, 1996),
+                country("nationality", "nationality", eq="come|comes from {}", names=("country",)),
+                count("spacewalks", 0, 12, "spacewalks", names=("evas", "walks"), peak=0.05),
+                Ref("agency", "work|works for", "employ|employs"),
+            ),
+            (20, 50),
+            ("astronaut",),
+            names=("crew", "cosmonaut"),
+            person=True,
+        ),
+        Table(
+            "assignment",
+            (
+                Ref("mission", "belong|belongs to", "have|has"),
+                Ref("astronaut", "belong|belongs to", "have|has had"),
+                choice(
+                    "role",
+                    *items("commander, pilot, scientist, engineer"),
+                    eq="be for the role of {}",
+                    names=("position", "duty"),
+                ),
+                count(
+                    "hours", 20, 9_000, "hours in space", names=("hours_in_space", "flight_hours")
+                ),
+            ),
+            (40, 120),
+            ("crew assignment",),
+            names=("crew_member", "flown_by"),
+        ),
+    ),
+    (Link("assignment", "astronaut", "mission", "have|has flown on", "have|has carried"),),
+)

@@ -1,5 +1,0 @@
-"""Library, university, conference."""
-
-from __future__ import annotations
-
-DOMAINS = ()

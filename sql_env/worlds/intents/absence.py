@@ -1,0 +1,116 @@
+"""Questions for what is missing: rows without partners, rows that exist, averages of counts."""
+
+from __future__ import annotations
+
+from sql_env.worlds.english import Saying
+from sql_env.worlds.intents.base import (
+    Asker,
+    Draft,
+    intent,
+)
+from sql_env.worlds.intents.nested import NAMES_PHRASINGS, names_words
+from sql_env.worlds.query import Query, at
+from sql_env.worlds.subjects import display_sql, names_of
+from sql_env.worlds.world import Relation
+
+WITHOUT_PHRASINGS = (
+    "Which {np} {lack} any {things}? Give their {names}.",
+    "What are the {names} of the {np} {who} {lack} any {things}?",
+    "List the {names} of all {np} {who} {lack} any {things}.",
+    "Find the {names} of {np} {who} {lack} any {things}.",
+    "Show the {names} of the {np} {who} {verb} no {things}.",
+    "Give the {names} of those {np} {who} {verb} no {things} at all.",
+    "Return the {names} of the {np} {who} {never} any {things}.",
+)
+
+
+def _without_words(ask: Asker, relation: Relation, things: str) -> dict[str, str]:
+    words = {
+        "np": ask.subject(relation.source).plain,
+        "lack": relation.verb.negated(),
+        "verb": relation.verb.form(),
+        "who": relation.source.who,
+        "things": things,
+        "names": names_of(relation.source),
+    }
+    if relation.verb.is_perfect:
+        words["never"] = relation.verb.form().replace("have ", "have never ", 1)
+    return words
+
+
+@intent("hard", *WITHOUT_PHRASINGS)
+def without_any(ask: Asker) -> Draft | None:
+    relation = ask.relation(many=True)
+    if relation is None or relation.complete:
+        return None
+    table = relation.source
+    hop = relation.hops[0]
+    inner = Query([hop.right], [at(0, hop.right_column)])
+    if None in next(r.values for r in hop.right.references if r.name == hop.right_column):
+        inner.where = [f"{at(0, hop.right_column)} IS NOT NULL"]
+    query = Query([table], display_sql(table))
+    query.where = [f"{at(0, table.key_name)} NOT IN ({inner.sql})"]
+    return ask.draft(query, **_without_words(ask, relation, ask.subject(relation.target).plain))
+
+
+@intent(
+    "hard",
+    "How many {np} {lack} any {things}?",
+    "Count the {np} {who} {lack} any {things}.",
+    "What is the number of {np} {who} {lack} any {things}?",
+    "Find the number of {np} {who} {verb} no {things}.",
+    "Tell me how many {np} {verb} no {things}.",
+    "How many of the {np} {verb} no {things} at all?",
+    "How many {np} {never} any {things}?",
+)
+def count_without(ask: Asker) -> Draft | None:
+    relation = ask.relation(many=True)
+    if relation is None or relation.complete:
+        return None
+    hop = relation.hops[0]
+    if None in next(r.values for r in hop.right.references if r.name == hop.right_column):
+        return None
+    inner = Query([hop.right], [at(0, hop.right_column)])
+    query = Query([relation.source], ["count(*)"])
+    query.where = [f"{at(0, relation.source.key_name)} NOT IN ({inner.sql})"]
+    return ask.draft(query, **_without_words(ask, relation, ask.subject(relation.target).plain))
+
+
+@intent("hard", *WITHOUT_PHRASINGS)
+def without_such(ask: Asker) -> Draft | None:
+    """Those that have no target with some property."""
+    relation = ask.relation(many=True, hops=1)
+    if relation is None:
+        return None
+    table, target = relation.source, relation.target
+    condition = ask.condition(target, share=(0.1, 0.6))
+    hop = relation.hops[0]
+    if condition is None or None in next(
+        r.values for r in target.references if r.name == hop.right_column
+    ):
+        return None
+    inner = Query([target], [at(0, hop.right_column)], where=[condition.sql()])
+    query = Query([table], display_sql(table))
+    differs = [query.sql]
+    query.where = [f"{at(0, table.key_name)} NOT IN ({inner.sql})"]
+    things = ask.subject(target, condition.saying).phrase()
+    return ask.draft(query, differs=differs, **_without_words(ask, relation, things))
+
+
+@intent("hard", *NAMES_PHRASINGS)
+def with_such(ask: Asker) -> Draft | None:
+    """Those that have a target with some property, as a nested query."""
+    relation = ask.relation(many=True, hops=1)
+    if relation is None:
+        return None
+    table, target = relation.source, relation.target
+    condition = ask.condition(target, share=(0.02, 0.4))
+    if condition is None:
+        return None
+    inner = Query([target], [at(0, relation.hops[0].right_column)], where=[condition.sql()])
+    query = Query([table], display_sql(table))
+    differs = [query.sql]
+    query.where = [f"{at(0, table.key_name)} IN ({inner.sql})"]
+    things = ask.subject(target, condition.saying).phrase(many=False)
+    saying = Saying("verb", f"{relation.verb.spec} at least one {things}")
+    return ask.draft(query, differs=differs, **names_words(ask, table, saying))

@@ -1,0 +1,137 @@
+"""Questions for one number over a table: averages, totals, extremes."""
+
+from __future__ import annotations
+
+from sql_env.worlds.english import listing
+from sql_env.worlds.intents.base import (
+    Asker,
+    Draft,
+    intent,
+)
+from sql_env.worlds.query import Query, at
+
+AGGREGATES = {
+    "avg": ("average", "mean"),
+    "max": ("highest", "maximum", "largest"),
+    "min": ("lowest", "minimum", "smallest"),
+    "sum": ("total", "combined"),
+}
+
+
+def _aggregate(ask: Asker, condition_share: float) -> Draft | None:
+    table = ask.table(kinds=("number",))
+    column = ask.column(table, "number") if table else None
+    if table is None or column is None:
+        return None
+    functions = ["avg", "avg", "max", "min"] + (["sum", "sum"] if column.spec.additive else [])
+    function = ask.rng.choice(functions)
+    subject = ask.subject(table)
+    query = Query([table], [f"{function}({at(0, column)})"])
+    differs = []
+    if ask.rng.random() < condition_share:
+        condition = ask.condition(table, without=(column, *table.display))
+        if condition is None:
+            return None
+        differs.append(query.sql)
+        query.where.append(condition.sql())
+        subject = subject.narrowed(condition.saying)
+    words = column.spec.words[0]
+    return ask.draft(
+        query,
+        differs=differs,
+        agg=f"{ask.one_of(*AGGREGATES[function])} {words}",
+        np=subject.phrase(),
+    )
+
+
+@intent(
+    "easy",
+    "What is the {agg} of all {np}?",
+    "Find the {agg} of the {np}.",
+    "Give the {agg} over all {np}.",
+    "Compute the {agg} of all the {np}.",
+    "Show me the {agg} among the {np}.",
+    "Taking all {np} together, what is the {agg}?",
+    "Return the {agg} across all {np}.",
+)
+def aggregate(ask: Asker) -> Draft | None:
+    return _aggregate(ask, 0.0)
+
+
+@intent(
+    "easy",
+    "What is the {agg} of the {np}?",
+    "Find the {agg} of all {np}.",
+    "For {np}, what is the {agg}?",
+    "Give the {agg} of {np}.",
+    "Looking only at {np}, what is the {agg}?",
+    "Compute the {agg} over all {np}.",
+    "Report the {agg} of the {np}.",
+)
+def filtered_aggregate(ask: Asker) -> Draft | None:
+    return _aggregate(ask, 1.0)
+
+
+@intent(
+    "medium",
+    "What are the {aggs} of the {np}?",
+    "Find the {aggs} of all {np}.",
+    "Give me the {aggs} of {np}.",
+    "Show the {aggs} over all {np}.",
+    "Across the {np}, what are the {aggs}?",
+    "Compute the {aggs} of the {np}.",
+    "I would like to know the {aggs} of {np}.",
+)
+def several_aggregates(ask: Asker) -> Draft | None:
+    table = ask.table(kinds=("number",))
+    column = ask.column(table, "number") if table else None
+    if table is None or column is None:
+        return None
+    functions = ask.rng.sample(["avg", "max", "min"], ask.rng.choice((2, 2, 3)))
+    query = Query([table], [f"{function}({at(0, column)})" for function in functions])
+    subject = ask.subject(table)
+    differs = []
+    if ask.rng.random() < 0.6:
+        condition = ask.condition(table, without=(column, *table.display))
+        if condition is None:
+            return None
+        differs.append(query.sql)
+        query.where.append(condition.sql())
+        subject = subject.narrowed(condition.saying)
+    words = {"avg": "average", "max": "maximum", "min": "minimum"}
+    aggs = f"{listing([words[f] for f in functions])} {column.spec.words[0]}"
+    return ask.draft(query, differs=differs, aggs=aggs, np=subject.phrase())
+
+
+@intent(
+    "medium",
+    "What are the average {first} and the average {second} of the {np}?",
+    "Find the average {first} and {second} of all {np}.",
+    "Give the mean {first} and the mean {second} of {np}.",
+    "Show the average {first} together with the average {second} of the {np}.",
+    "Compute the average {first} and the average {second} over all {np}.",
+    "On average, what are the {first} and the {second} of the {np}?",
+)
+def two_averages(ask: Asker) -> Draft | None:
+    table = ask.table(kinds=("number",))
+    first = ask.column(table, "number") if table else None
+    second = ask.column(table, "number", without=[first]) if table and first else None
+    if table is None or first is None or second is None:
+        return None
+    query = Query([table], [f"avg({at(0, first)})", f"avg({at(0, second)})"])
+    subject = ask.subject(table)
+    differs = []
+    if ask.rng.random() < 0.5:
+        condition = ask.condition(table, without=(first, second, *table.display))
+        if condition is None:
+            return None
+        differs.append(query.sql)
+        query.where.append(condition.sql())
+        subject = subject.narrowed(condition.saying)
+    return ask.draft(
+        query,
+        differs=differs,
+        first=first.spec.words[0],
+        second=second.spec.words[0],
+        np=subject.phrase(),
+    )

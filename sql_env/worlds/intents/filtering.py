@@ -1,0 +1,228 @@
+"""Questions about the rows of one table that meet a condition."""
+
+from __future__ import annotations
+
+from sql_env.worlds.conditions import Condition
+from sql_env.worlds.english import plural
+from sql_env.worlds.intents.base import (
+    ORDERABLE,
+    Asker,
+    Draft,
+    intent,
+)
+from sql_env.worlds.query import Query, at
+from sql_env.worlds.subjects import Subject, display_sql, names_of
+
+LIST_PHRASINGS = (
+    "What are the {names} of the {np}?",
+    "List the {names} of all {np}.",
+    "Find the {names} of {np}.",
+    "Show the {names} of {np}.",
+    "Give me the {names} of all the {np}.",
+    "Which {plain} {vp}? Give their {names}.",
+    "Return the {name} of every {one}.",
+    "Tell me the {names} of all {plain} {clause}.",
+)
+
+
+def _filtered_list(
+    ask: Asker, forms: tuple[str, ...] = (), several: bool = False, named: bool = False
+) -> Draft | None:
+    table = ask.table(named=named)
+    if table is None:
+        return None
+    conditions: list[Condition] = []
+    for _ in range(2 if several else 1):
+        condition = ask.condition(table, forms=forms, without=[c.column for c in conditions])
+        if condition is None:
+            return None
+        conditions.append(condition)
+    query = Query([table], display_sql(table))
+    differs = [query.sql]
+    for condition in conditions:
+        if several:
+            differs.append(Query([table], display_sql(table), where=[condition.sql()]).sql)
+        query.where.append(condition.sql())
+    subject = ask.subject(table, *(c.saying for c in conditions))
+    clause = conditions[0].saying.clause(table.who)
+    words = {
+        "names": names_of(table),
+        "name": names_of(table, False),
+        "np": subject.phrase(),
+        "plain": subject.plain,
+        "vp": subject.predicate(),
+        "one": subject.phrase(many=False),
+    }
+    if not several:
+        words["clause"] = clause
+    return ask.draft(query, differs=differs, **words)
+
+
+@intent("easy", *LIST_PHRASINGS, may_be_empty=True)
+def filtered_list(ask: Asker) -> Draft | None:
+    return _filtered_list(ask)
+
+
+@intent("medium", *LIST_PHRASINGS)
+def filtered_list_two(ask: Asker) -> Draft | None:
+    return _filtered_list(ask, several=True)
+
+
+@intent("medium", *LIST_PHRASINGS)
+def filtered_by_text(ask: Asker) -> Draft | None:
+    return _filtered_list(ask, forms=("like", "in_year"), named=True)
+
+
+@intent("easy", *LIST_PHRASINGS)
+def filtered_by_absence(ask: Asker) -> Draft | None:
+    return _filtered_list(ask, forms=("null", "not_null"))
+
+
+@intent("easy", *LIST_PHRASINGS)
+def filtered_by_range(ask: Asker) -> Draft | None:
+    return _filtered_list(ask, forms=("between", "in"))
+
+
+@intent(
+    "medium",
+    "What are the {names} of the {np}?",
+    "List the {names} of all {np}.",
+    "Find the {names} of {np}.",
+    "Which {plain} {vp}? Give their {names}.",
+    "Show me the {names} of {np}.",
+    "Return the {names} of all {np}.",
+    "Give the {names} of those {np}.",
+)
+def filtered_or(ask: Asker) -> Draft | None:
+    table = ask.table(named=True)
+    if table is None:
+        return None
+    first = ask.condition(table, share=(0.03, 0.35))
+    second = ask.condition(table, share=(0.03, 0.35), without=[first.column]) if first else None
+    if first is None or second is None:
+        return None
+    if "whose" in (first.saying.kind, second.saying.kind):
+        return None
+    query = Query([table], display_sql(table), where=[f"{first.sql()} OR {second.sql()}"])
+    differs = [
+        Query([table], display_sql(table), where=[condition.sql()]).sql
+        for condition in (first, second)
+    ]
+    subject = ask.subject(table, first.saying, second.saying)
+    return ask.draft(
+        query,
+        differs=differs,
+        names=names_of(table),
+        np=subject.either(),
+        plain=subject.plain,
+        vp=subject.predicate("or"),
+    )
+
+
+@intent(
+    "medium",
+    "What are the {names} and {columns} of the {np}?",
+    "Show the {name} and {column} of each {one}.",
+    "List the {names} and {columns} of all {np}.",
+    "Give me the {name} and {column} of every {one}.",
+    "Find the {names} and {columns} of {np}.",
+    "Which {plain} {vp}? Show their {names} and {columns}.",
+    "For each {one}, return the {name} and the {column}.",
+)
+def filtered_columns(ask: Asker) -> Draft | None:
+    table = ask.table(named=True)
+    column = ask.column(table, *ORDERABLE, "category", "text") if table else None
+    if table is None or column is None:
+        return None
+    condition = ask.condition(table, without=[column])
+    if condition is None:
+        return None
+    query = Query([table], [*display_sql(table), at(0, column)])
+    differs = [query.sql]
+    query.where.append(condition.sql())
+    subject = ask.subject(table, condition.saying)
+    word = ask.one_of(*column.spec.words)
+    return ask.draft(
+        query,
+        differs=differs,
+        names=names_of(table),
+        name=names_of(table, False),
+        columns=plural(word),
+        column=word,
+        np=subject.phrase(),
+        one=subject.phrase(many=False),
+        plain=subject.plain,
+        vp=subject.predicate(),
+    )
+
+
+COUNT_PHRASINGS = (
+    "How many {plain} {vp}?",
+    "How many {short} are there?",
+    "Count the {np}.",
+    "What is the number of {np}?",
+    "Find the number of {np}.",
+    "Tell me how many {plain} {vp}.",
+    "Give the total number of {np}.",
+    "In total, how many {plain} {vp}?",
+)
+
+
+def _filtered_count(ask: Asker, number: int) -> Draft | None:
+    table = ask.table()
+    if table is None:
+        return None
+    conditions: list[Condition] = []
+    for _ in range(number):
+        condition = ask.condition(table, without=[c.column for c in conditions])
+        if condition is None:
+            return None
+        conditions.append(condition)
+    query = Query([table], ["count(*)"], where=[c.sql() for c in conditions])
+    differs = [Query([table], ["count(*)"], where=[c.sql()]).sql for c in conditions]
+    subject = ask.subject(table, *(c.saying for c in conditions))
+    return ask.draft(query, differs=differs if number > 1 else (), **count_words(subject))
+
+
+def count_words(subject: Subject) -> dict[str, str]:
+    """The words for `COUNT_PHRASINGS`."""
+    words = {"np": subject.phrase(), "plain": subject.plain, "vp": subject.predicate()}
+    return words | {"short": subject.phrase()} if subject.is_short else words
+
+
+@intent("easy", *COUNT_PHRASINGS)
+def filtered_count(ask: Asker) -> Draft | None:
+    return _filtered_count(ask, 1)
+
+
+@intent("medium", *COUNT_PHRASINGS, may_be_empty=True)
+def filtered_count_two(ask: Asker) -> Draft | None:
+    return _filtered_count(ask, 2)
+
+
+@intent(
+    "easy",
+    "What are the different {columns} of {np}?",
+    "List the distinct {columns} of the {np}.",
+    "Which different {columns} occur among {np}?",
+    "Find all distinct {columns} of {np}.",
+    "Show the different {columns} found among {np}, each one once.",
+    "Give the unique {columns} of all {np}.",
+)
+def distinct_filtered(ask: Asker) -> Draft | None:
+    table = ask.table(kinds=("category",))
+    column = ask.column(table, "category", full=True) if table else None
+    if table is None or column is None:
+        return None
+    condition = ask.condition(table, without=(column, *table.display))
+    if condition is None:
+        return None
+    query = Query([table], [at(0, column)], distinct=True)
+    differs = [query.sql]
+    query.where.append(condition.sql())
+    return ask.draft(
+        query,
+        differs=differs,
+        columns=plural(ask.one_of(*column.spec.words)),
+        np=ask.subject(table, condition.saying).phrase(),
+    )

@@ -1,0 +1,223 @@
+"""Questions for values across a join: of the parent, of pairs, aggregates, extremes, order."""
+
+from __future__ import annotations
+
+from sql_env.worlds.english import plural
+from sql_env.worlds.intents.aggregates import AGGREGATES
+from sql_env.worlds.intents.base import (
+    ORDERABLE,
+    Asker,
+    Draft,
+    direction_words,
+    intent,
+    superlative,
+)
+from sql_env.worlds.intents.joins import related
+from sql_env.worlds.partners import partner_of, partner_of_each
+from sql_env.worlds.query import Query, at
+from sql_env.worlds.subjects import called, display_sql, is_row, names_of
+
+
+@intent(
+    "medium",
+    "What is the {column} of the {parent}?",
+    "Find the {column} of the {parent}.",
+    "Look up the {column} of the {parent}.",
+    "Give the {column} of the {parent}.",
+    "Show me the {column} of the {parent}.",
+    "Tell me the {column} of the {parent}.",
+    "I need to know the {column} of the {parent}.",
+)
+def join_parent_value(ask: Asker) -> Draft | None:
+    relation = ask.relation(many=False, named_source=True)
+    if relation is None:
+        return None
+    target = relation.target
+    column = ask.column(target, *ORDERABLE, "category", "name", "text")
+    if column is None:
+        return None
+    row = ask.rng.randrange(relation.source.size)
+    query = Query([relation.source])
+    position = query.join(relation)
+    query.select = [at(position, column)]
+    query.where = is_row(relation.source, row)
+    return ask.draft(
+        query,
+        column=ask.one_of(*column.spec.words),
+        parent=partner_of(
+            relation, ask.subject(target).noun, called(relation.source, row, ask.rng)
+        ),
+    )
+
+
+@intent(
+    "medium",
+    "What are the {names} of the {np}, and the {their} of the {parents}?",
+    "List the {name} of each {one} together with the {its} of the {parent}.",
+    "For every {one}, show the {name} and the {its} of the {parent}.",
+    "Give the {names} of all {np} along with the {their} of the {parents}.",
+    "Show the {name} of each {one} next to the {its} of the {parent}.",
+    "Return the {names} of {np} and the {their} of the {parents}.",
+    "Pair the {name} of every {one} with the {its} of the {parent}.",
+)
+def join_pairs(ask: Asker) -> Draft | None:
+    relation = ask.relation(many=False, complete=True)
+    if relation is None:
+        return None
+    table, target = relation.source, relation.target
+    column = ask.column(target, "name", "category", *ORDERABLE, full=True)
+    if column is None:
+        return None
+    query = Query([table])
+    position = query.join(relation)
+    query.select = [*display_sql(table), at(position, column)]
+    subject = ask.subject(table)
+    if table.size > 20 or ask.rng.random() < 0.4:
+        condition = ask.condition(table)
+        if condition is None:
+            return None
+        query.where.append(condition.sql())
+        subject = subject.narrowed(condition.saying)
+    parent = ask.subject(target).noun
+    word = ask.one_of(*column.spec.words)
+    return ask.draft(
+        query,
+        names=names_of(table),
+        name=names_of(table, False),
+        np=subject.phrase(),
+        one=subject.phrase(many=False),
+        their=plural(word),
+        its=word,
+        parent=partner_of_each(relation, parent, many=False),
+        parents=partner_of_each(relation, plural(parent), many=True),
+    )
+
+
+@intent(
+    "medium",
+    "What is the {agg} of the {np}?",
+    "Find the {agg} of all {np}.",
+    "Compute the {agg} of {np}.",
+    "For {np}, what is the {agg}?",
+    "Give me the {agg} of all the {np}.",
+    "Report the {agg} over all {np}.",
+    "Considering only {np}, what is the {agg}?",
+)
+def join_aggregate(ask: Asker) -> Draft | None:
+    relation = ask.relation(many=False)
+    if relation is None:
+        return None
+    table = relation.source
+    column = ask.column(table, "number")
+    if column is None:
+        return None
+    function = ask.rng.choice(["avg", "max", "min"] + ["sum", "sum"] * column.spec.additive)
+    query = Query([table], [f"{function}({at(0, column)})"])
+    position = query.join(relation)
+    bare = query.sql
+    saying = related(ask, relation, query, position)
+    if saying is None:
+        return None
+    return ask.draft(
+        query,
+        differs=[bare],
+        agg=f"{ask.one_of(*AGGREGATES[function])} {column.spec.words[0]}",
+        np=ask.subject(table, saying).phrase(),
+    )
+
+
+@intent(
+    "hard",
+    "What is the {column} of the {parent} {who} {verb} the {one}?",
+    "Find the {column} of the {parent} {who} {verb} the {one}.",
+    "Give the {column} of the {parent} {who} {verb} the {one}.",
+    "Show the {column} of the {parent} {who} {verb} the {one}.",
+    "Tell me the {column} of the {parent} {who} {verb} the {one}.",
+    "I want to know the {column} of the {parent} {who} {verb} the {one}.",
+)
+def join_superlative(ask: Asker) -> Draft | None:
+    relation = ask.relation(many=True, hops=1)
+    if relation is None:
+        return None
+    child = relation.target
+    ranked = ask.column(child, *ORDERABLE, full=True)
+    column = ask.column(relation.source, "name", "category", *ORDERABLE, full=True)
+    if ranked is None or column is None:
+        return None
+    top = ask.rng.random() < 0.65
+    query = Query([relation.source], [at(0, column)], limit=1)
+    position = query.join(relation)
+    query.order = [at(position, ranked) + (" DESC" if top else "")]
+    words = {
+        "column": ask.one_of(*column.spec.words),
+        "parent": ask.subject(relation.source).noun,
+        "who": relation.source.who,
+        "verb": relation.verb.form(many=False),
+        "one": superlative(ranked, ask.subject(child), top),
+    }
+    return ask.draft(query, **words)
+
+
+@intent(
+    "medium",
+    "List the {names} of all {np} {how}.",
+    "Show the {names} of the {np} {how}.",
+    "What are the {names} of the {np}, sorted {how}?",
+    "Give the {names} of {np}, ordered {how}.",
+    "Return the {names} of all {np}, sorted {how}.",
+    "Sort the {np} {how}, then give their {names}.",
+)
+def join_ordered(ask: Asker) -> Draft | None:
+    relation = ask.relation(many=False)
+    if relation is None:
+        return None
+    table = relation.source
+    column = ask.column(table, *ORDERABLE, full=True)
+    if column is None:
+        return None
+    down = ask.rng.random() < 0.5
+    query = Query([table], display_sql(table), order=[at(0, column) + (" DESC" if down else "")])
+    position = query.join(relation)
+    saying = related(ask, relation, query, position)
+    if saying is None:
+        return None
+    return ask.draft(
+        query,
+        names=names_of(table),
+        np=ask.subject(table, saying).phrase(),
+        how=direction_words(column, down),
+    )
+
+
+@intent(
+    "extra",
+    "What is the {name} of the {one} among the {np}?",
+    "Among the {np}, find the {name} of the {one}.",
+    "Of all {np}, which is the {one}? Give the {name}.",
+    "Consider the {np}. What is the {name} of the {one}?",
+    "Show the {name} of the {one} among all {np}.",
+    "Looking only at {np}, give the {name} of the {one}.",
+)
+def superlative_among(ask: Asker) -> Draft | None:
+    """The first of those that have to do with something else."""
+    relation = ask.relation(many=False)
+    column = ask.column(relation.source, *ORDERABLE, full=True) if relation else None
+    if relation is None or column is None:
+        return None
+    table = relation.source
+    top = ask.rng.random() < 0.65
+    query = Query([table], display_sql(table), limit=1)
+    query.order = [at(0, column) + (" DESC" if top else "")]
+    position = query.join(relation)
+    bare = query.sql
+    saying = related(ask, relation, query, position)
+    if saying is None:
+        return None
+    subject = ask.subject(table)
+    return ask.draft(
+        query,
+        differs=[bare],
+        name=names_of(table, False),
+        np=subject.narrowed(saying).phrase(),
+        one=superlative(column, subject, top),
+    )

@@ -1,0 +1,85 @@
+"""Questions as records: the answer, the split without leaks, the files."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from sql_env.core.database import QueryResult
+from sql_env.models import Difficulty, QuestionRecord
+from sql_env.worlds.checks import normalised
+from sql_env.worlds.intents import Candidate
+
+Record = dict[str, Any]
+
+
+def make_record(
+    candidate: Candidate,
+    level: Difficulty,
+    result: QueryResult,
+    tables: tuple[str, ...],
+    database: str,
+) -> Record:
+    answer, answer_type = gold_answer(result)
+    read = {table.lower() for table, _ in result.reads}
+    return {
+        "question_id": "",
+        "question_text": candidate.question,
+        "database_name": database,
+        "gold_sql": candidate.sql,
+        "gold_answer": answer,
+        "answer_type": answer_type,
+        "difficulty": level,
+        "tables_involved": [table for table in tables if table.lower() in read],
+        "split": "",
+    }
+
+
+def gold_answer(result: QueryResult) -> tuple[Any, str]:
+    """A result as the record keeps it: a value, a list of values, or rows."""
+    rows = result.rows
+    if len(result.columns) > 1:
+        return [list(row) for row in rows], "table"
+    if len(rows) != 1:
+        return [row[0] for row in rows], "list"
+    value = rows[0][0]
+    kind = (
+        "integer" if isinstance(value, int) else "float" if isinstance(value, float) else "string"
+    )
+    return value, kind
+
+
+def split_records(records: list[Record], eval_fraction: float, seed: int) -> None:
+    """Set each record's split, balanced by database and hardness, no gold SQL on both sides."""
+    rng = random.Random(f"{seed}/split")
+    seen = Counter(normalised(record["gold_sql"]) for record in records)
+    strata: dict[tuple[str, str], list[Record]] = {}
+    for record in records:
+        record["split"] = "train"
+        strata.setdefault((record["difficulty"], record["database_name"]), []).append(record)
+    upto, chosen = 0, 0
+    for _, members in sorted(strata.items()):
+        upto += len(members)
+        wanted = round(upto * eval_fraction) - chosen
+        # A query that two databases share stays in train as a whole.
+        free = [record for record in members if seen[normalised(record["gold_sql"])] == 1]
+        for record in rng.sample(free, min(max(0, wanted), len(free))):
+            record["split"] = "eval"
+            chosen += 1
+
+
+def write_questions(path: Path, records: list[Record]) -> None:
+    """A JSON list, one field per line and one record per few lines, so that it can be diffed."""
+    for record in records:
+        QuestionRecord.model_validate(record)
+    blocks = []
+    for record in records:
+        lines = [
+            f"    {json.dumps(key)}: {json.dumps(value, ensure_ascii=False)}"
+            for key, value in record.items()
+        ]
+        blocks.append("  {\n" + ",\n".join(lines) + "\n  }")
+    path.write_text("[\n" + ",\n".join(blocks) + "\n]\n", encoding="utf-8")
