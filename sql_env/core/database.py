@@ -170,7 +170,8 @@ class _Pool:
 
 
 _POOL = _Pool(MOST_CONNECTIONS, MOST_FILES)
-os.register_at_fork(after_in_child=_POOL.after_fork)
+if hasattr(os, "register_at_fork"):  # Windows has no fork
+    os.register_at_fork(after_in_child=_POOL.after_fork)
 
 
 class Database:

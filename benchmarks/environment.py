@@ -1,0 +1,286 @@
+"""What the sandbox and the environment cost, beside plain SQLite and SkyRL-Gym's SQL environment.
+
+Four ways to run the same gold queries, one after the other in every round, on the same machine:
+
+* raw: a pooled, read-only sqlite3 connection per database, `execute(sql).fetchall()`;
+* sandboxed: `Database.query(sql)`;
+* step: `SQLEnvironment.step(QUERY)`: sandbox, reward, text of the observation;
+* skyrl-gym: `SQLEnv.step("<sql>…</sql>")` of the peer that is nearest in kind (`bench` extra).
+
+Only the calls are timed, not the resets between them. A round visits every query once, so that a
+statement comes back only after all the others. "Repeated" rounds use the same texts again and let
+sqlite3's cache of compiled statements work, for raw and ours alike; in "new" rounds every text is
+new, as it mostly is when an agent writes it. Ratios are taken within a round; the median of the
+rounds is printed.
+
+    .venv/bin/python benchmarks/environment.py
+    .venv/bin/python benchmarks/environment.py --soak 100000
+
+The second form plays that many steps and compares file descriptors, threads and memory after the
+first tenth of them (but not before every question was played) with those at the end. The Spider
+copy beside the checkout is used when there is one (or in $SQL_ENV_SPIDER), else the embedded data.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sqlite3
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from itertools import count, cycle, islice
+from pathlib import Path
+from typing import NamedTuple
+
+from sql_env import QuestionRecord, SQLAction, SQLEnvironment
+from sql_env.core.database import open_database
+from sql_env.questions import Dataset, load_questions
+
+CHECKOUT = Path(__file__).resolve().parent.parent
+SPIDER = Path(os.environ.get("SQL_ENV_SPIDER", CHECKOUT.parent / "shared" / "spider"))
+TARGETS = {"sandboxed / raw": 0.85, "step / raw": 0.40, "step / skyrl-gym": 3.0}
+MOST_MEGABYTES = 5.0  # what the soak may grow by: noise of the allocator, not a leak
+Run = Callable[[QuestionRecord, str], object]
+
+
+def load_records() -> tuple[str, list[QuestionRecord], Path]:
+    """The name of the data, its distinct gold queries, and the folder of the databases."""
+    if not (SPIDER / "dev.json").is_file():
+        data = Dataset.embedded()
+        records = {
+            (record.database_name, record.gold_sql): record
+            for record in load_questions(data.questions_path)
+        }
+        return "embedded data", list(records.values()), data.db_dir
+    records = {
+        (item["db_id"], item["query"]): QuestionRecord(
+            question_id=f"dev_{number}",
+            question_text=item["question"],
+            database_name=item["db_id"],
+            gold_sql=item["query"],
+            gold_answer=None,
+            answer_type="table",
+            difficulty="easy",
+            tables_involved=[],
+            split="dev",
+        )
+        for number, item in enumerate(json.loads((SPIDER / "dev.json").read_text()))
+    }
+    return "Spider dev", list(records.values()), SPIDER / "database"
+
+
+# -- the four ways ---------------------------------------------------------------------------
+
+
+def raw(records: list[QuestionRecord], db_dir: Path) -> Run:
+    connections = {
+        name: sqlite3.connect(
+            f"{(db_dir / name / f'{name}.sqlite').as_uri()}?mode=ro&immutable=1",
+            uri=True,
+            check_same_thread=False,
+        )
+        for name in {record.database_name for record in records}
+    }
+    return lambda record, sql: connections[record.database_name].execute(sql).fetchall()
+
+
+def sandboxed(records: list[QuestionRecord], db_dir: Path) -> Run:
+    databases = {
+        name: open_database(db_dir / name / f"{name}.sqlite")
+        for name in {record.database_name for record in records}
+    }
+    return lambda record, sql: databases[record.database_name].query(sql)
+
+
+class OurStep:
+    def __init__(self, records: list[QuestionRecord], db_dir: Path) -> None:
+        self.environment = SQLEnvironment(questions=records, db_dir=db_dir)
+
+    def prepare(self, record: QuestionRecord, sql: str) -> None:
+        self.environment.reset(question_id=record.question_id)
+        self.action = SQLAction(action_type="QUERY", argument=sql)
+
+    def __call__(self, record: QuestionRecord, sql: str) -> object:
+        return self.environment.step(self.action)
+
+
+class SkyRLStep:
+    def __init__(self, db_dir: Path, folder: Path) -> None:
+        from skyrl_gym.envs.sql.env import SQLEnv, Text2SQLEnvConfig
+
+        (folder / "spider").mkdir()
+        (folder / "spider" / "database").symlink_to(db_dir)
+        self.make = SQLEnv
+        self.config = Text2SQLEnvConfig(db_path=str(folder))
+
+    def prepare(self, record: QuestionRecord, sql: str) -> None:
+        self.environment = self.make(
+            self.config,
+            {
+                "db_id": record.database_name,
+                "reward_spec": {"ground_truth": record.gold_sql},
+                "data": "spider",
+            },
+        )
+        self.action = f"<sql>{sql}</sql>"
+
+    def __call__(self, record: QuestionRecord, sql: str) -> object:
+        return self.environment.step(self.action)
+
+
+# -- measuring -------------------------------------------------------------------------------
+
+
+def seconds(run: Run, records: list[QuestionRecord], texts: Iterator[str]) -> float:
+    """The time that the calls of one round take together."""
+    prepare = getattr(run, "prepare", None)
+    total = 0.0
+    for record, sql in zip(records, texts, strict=True):
+        if prepare:
+            prepare(record, sql)
+        begun = time.perf_counter()
+        run(record, sql)
+        total += time.perf_counter() - begun
+    return total
+
+
+def measure(
+    ways: dict[str, Run], records: list[QuestionRecord], rounds: int, new: bool
+) -> dict[str, list[float]]:
+    """Seconds of every round, by way; the ways take turns and another one begins each round."""
+    serial = count()
+
+    def texts() -> Iterator[str]:
+        for record in records:
+            yield f"{record.gold_sql} -- {next(serial)}" if new else record.gold_sql
+
+    for run in ways.values():
+        seconds(run, records, texts())
+    measured: dict[str, list[float]] = {name: [] for name in ways}
+    for number in range(rounds):
+        order = islice(cycle(ways), number % len(ways), number % len(ways) + len(ways))
+        for name in order:
+            measured[name].append(seconds(ways[name], records, texts()))
+    return measured
+
+
+def ratio(measured: dict[str, list[float]], way: str, other: str) -> float:
+    pairs = zip(measured[way], measured[other], strict=True)
+    return statistics.median(theirs / ours for ours, theirs in pairs)
+
+
+def compare(rounds: int) -> bool:
+    """Print the table; whether every target is met."""
+    data, records, db_dir = load_records()
+    with tempfile.TemporaryDirectory() as folder:
+        ways: dict[str, Run] = {
+            "raw": raw(records, db_dir),
+            "sandboxed": sandboxed(records, db_dir),
+            "step": OurStep(records, db_dir),
+        }
+        try:
+            ways["skyrl-gym"] = SkyRLStep(db_dir.resolve(), Path(folder))
+        except ImportError as error:
+            print(f"without skyrl-gym ({error}): pip install -e '.[bench]'", file=sys.stderr)
+        results = {
+            "repeated": measure(ways, records, rounds, new=False),
+            "new": measure(ways, records, rounds, new=True),
+        }
+    print(f"{data}: {len(records)} distinct gold queries, {rounds} rounds, median of the rounds\n")
+    print(f"{'statements':<12}{'way':<12}{'queries/s':>12}{'of raw':>9}{'x skyrl-gym':>13}")
+    for name, measured in results.items():
+        for way, times in measured.items():
+            per_second = len(records) / statistics.median(times)
+            peer = f"{ratio(measured, way, 'skyrl-gym'):.2f}" if "skyrl-gym" in ways else "-"
+            of_raw = f"{ratio(measured, way, 'raw'):.2f}"
+            print(f"{name:<12}{way:<12}{per_second:>12,.0f}{of_raw:>9}{peer:>13}")
+    print()
+    met = True
+    for target, least in TARGETS.items():
+        way, other = target.split(" / ")
+        if other not in ways:
+            continue
+        reached = {name: ratio(measured, way, other) for name, measured in results.items()}
+        met &= min(reached.values()) >= least
+        shown = ", ".join(f"{value:.2f} ({name})" for name, value in reached.items())
+        print(f"{target}: {shown}; target {least:.2f}")
+    return met
+
+
+# -- many steps ------------------------------------------------------------------------------
+
+
+def actions(record: QuestionRecord, tables: list[str], number: int) -> list[tuple[str, str]]:
+    """An episode that meets everything: exploring, mistakes, attacks, a new text every time."""
+    return [
+        ("DESCRIBE", tables[number % len(tables)]),
+        ("SAMPLE", tables[-1]),
+        ("QUERY", record.gold_sql),
+        ("QUERY", f"{record.gold_sql} -- {number}"),
+        ("QUERY", f"SELECT nope{number} FROM {tables[0]}"),
+        ("QUERY", "DROP TABLE x"),
+        ("DESCRIBE", "no such table"),
+        ("QUERY", f"SELECT replace(hex(hex('{number}')), '3', '{'x' * 900}')"),
+        ("DANCE", ""),
+        ("ANSWER", "@last" if number % 2 else "42"),
+    ]
+
+
+class Usage(NamedTuple):
+    """What the process holds, as Linux counts it."""
+
+    descriptors: int
+    threads: int
+    megabytes: float
+
+    @classmethod
+    def now(cls) -> Usage:
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+        megabytes = pages * os.sysconf("SC_PAGESIZE") / 2**20
+        threads = len(os.listdir("/proc/self/task"))
+        return cls(len(os.listdir("/proc/self/fd")), threads, megabytes)
+
+
+def soak(steps: int) -> bool:
+    """Play `steps` steps; whether nothing has grown since the first tenth."""
+    data, records, db_dir = load_records()
+    environment = SQLEnvironment(questions=records, db_dir=db_dir)
+    done = 0
+    early: Usage | None = None
+    begun = time.monotonic()
+    for number in count():
+        record = records[number % len(records)]
+        tables = environment.reset(question_id=record.question_id).table_names
+        for kind, argument in actions(record, tables, number):
+            environment.step(SQLAction(action_type=kind, argument=argument))
+            done += 1
+        if early is None and done >= steps / 10 and number >= len(records):
+            early = Usage.now()
+        if early is not None and done >= steps:
+            break
+    late = Usage.now()
+    elapsed = time.monotonic() - begun
+    print(f"{data}: {done:,} steps in {elapsed:.0f} s ({done / elapsed:,.0f} a second)")
+    for name, first, last in zip(Usage._fields, early, late, strict=True):
+        print(f"{name:<14}{first:>8.1f} after the first tenth{last:>8.1f} at the end")
+    return (
+        late.descriptors <= early.descriptors
+        and late.threads <= early.threads
+        and late.megabytes < early.megabytes + MOST_MEGABYTES
+    )
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=21)
+    parser.add_argument("--soak", type=int, metavar="STEPS", help="play this many steps instead")
+    options = parser.parse_args()
+    return 0 if (soak(options.soak) if options.soak else compare(options.rounds)) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
