@@ -35,7 +35,9 @@ def user_errors() -> Iterator[None]:
     try:
         yield
     except (QuestionLoadError, RunError, ComparisonError, PolicyChoiceError) as error:
-        Console(stderr=True).print(f"[bold red]error:[/] {escape(str(error))}", highlight=False)
+        Console(stderr=True).print(
+            f"[bold red]error:[/] {escape(str(error))}", highlight=False, soft_wrap=True
+        )
         raise typer.Exit(2) from None
 
 

@@ -17,7 +17,8 @@ from sql_env.core.render import ROWS_SHOWN, render_cell
 from sql_env.models import SQLAction, SQLObservation
 from sql_env.server.sql_environment import SQLEnvironment
 
-COMMANDS = ("describe", "sample", "query", "answer", "help", "quit")
+# With a space where an argument follows: readline completes, but goes no further by itself.
+COMMANDS = ("describe ", "sample ", "query ", "answer ", "help", "quit")
 HELP = """\
 [bold]describe[/] TABLE   columns, types and keys
 [bold]sample[/] TABLE     some rows

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import multiprocessing
 import signal
-from collections.abc import Generator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from collections.abc import Generator, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from contextlib import contextmanager
+from itertools import islice
 from typing import NamedTuple
 
 from sql_env.evaluation.episodes import EpisodeResult
@@ -43,18 +45,40 @@ def play_in_processes(
 ) -> Generator[EpisodeResult, None, None]:
     """The episodes of `plan`, as they are finished; `policy` must be picklable."""
     size = max(1, min(LARGEST_CHUNK, len(plan) // (workers * CHUNKS_PER_WORKER)))
-    chunks = [plan[start : start + size] for start in range(0, len(plan), size)]
+    chunks = (plan[start : start + size] for start in range(0, len(plan), size))
     pool = ProcessPoolExecutor(
-        max(1, min(workers, len(chunks))),
+        workers,
         mp_context=multiprocessing.get_context("spawn"),
         initializer=_start_worker,
         initargs=(_Job(environment_maker(env), policy, seed),),
     )
     try:
-        for future in as_completed([pool.submit(_play_chunk, chunk) for chunk in chunks]):
-            yield from future.result()
+        with _interrupts_held_back():
+            under_way = {pool.submit(_play_chunk, c) for c in islice(chunks, 2 * workers)}
+        while under_way:
+            finished, under_way = wait(under_way, return_when=FIRST_COMPLETED)
+            under_way |= {pool.submit(_play_chunk, c) for c in islice(chunks, len(finished))}
+            for future in finished:
+                yield from future.result()
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
+
+
+@contextmanager
+def _interrupts_held_back() -> Iterator[None]:
+    """Ctrl-C reaches every process of the terminal, but only the parent knows what it means.
+
+    Processes that are started in here inherit the mask and never hear of it; the parent does, when
+    all are there.
+    """
+    if not hasattr(signal, "pthread_sigmask"):  # on Windows
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 _job: _Job  # of this worker process
@@ -63,8 +87,6 @@ _job: _Job  # of this worker process
 def _start_worker(job: _Job) -> None:
     global _job
     _job = job
-    # Ctrl-C reaches every process of the terminal; the parent decides what it means.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _play_chunk(chunk: Sequence[PlannedEpisode]) -> list[EpisodeResult]:

@@ -1,0 +1,327 @@
+"""The report: one file, safe whatever the data holds. Browser tests drive headless Chromium."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from handmade import make_step
+
+from sql_env.evaluation.episodes import EpisodeResult
+from sql_env.evaluation.report import render_report, shorten, write_report
+from sql_env.evaluation.run_folder import Run, RunConfig, RunError
+
+Maker = Callable[..., EpisodeResult]
+
+HOSTILE = (
+    "</script><script>window.hacked=1</script>",
+    "<img src=x onerror=window.hacked=1>",
+    '"><svg onload=window.hacked=1>',
+    "'; window.hacked=1; '",
+    "<!--<script>",
+    "{{data}} {{script}} ${window.hacked=1} \u2028 \0 \ud800",
+)
+
+
+def config(policy: str) -> RunConfig:
+    return RunConfig(
+        policy=policy,
+        dataset="/somewhere/music",
+        split="eval",
+        n_questions=None,
+        seed=0,
+        samples=1,
+        step_budget=15,
+        allow_last=True,
+    )
+
+
+@pytest.fixture
+def runs(tmp_path: Path, make_episode: Maker) -> list[Run]:
+    """Two runs over twelve questions: q2 and q3 are won, q4 is lost."""
+    outcomes = {"before": {0, 1, 4}, "after": {0, 1, 2, 3}}
+    found = []
+    for name, right in outcomes.items():
+        folder = tmp_path / name
+        folder.mkdir()
+        episodes = [
+            make_episode(
+                f"q{number}",
+                correct=number in right,
+                difficulty=("easy", "medium", "hard")[number % 3],
+                database=("music", "zoo")[number % 2],
+                verdict="the rows match" if number in right else "the value differs",
+                steps=(
+                    make_step("DESCRIBE", "Singer", result="Singer (4 rows)", operational=0.02),
+                    make_step(
+                        "QUERY",
+                        f"SELECT {number} FROM {name}",
+                        result="name | age\nAnn | 30\nBob | 41",
+                        progress=0.15,
+                        trace={"raw": f"Let me see. QUERY: SELECT {number}", "parsed": True},
+                    ),
+                    make_step("QUERY", "SELEC", error="near SELEC: syntax error"),
+                    make_step("ANSWER", "4", terminal=float(number in right)),
+                ),
+            )
+            for number in range(12)
+        ]
+        found.append(Run(folder, config(f"model:{name}"), tuple(episodes)))
+    return found
+
+
+def embedded(page: str) -> Any:
+    match = re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)
+    assert match
+    return json.loads(match[1])
+
+
+def hostile(run: Run) -> Run:
+    """The run with every text replaced by something that wants to be markup."""
+    text = "\n".join(HOSTILE)
+    episodes = tuple(
+        replace(
+            episode,
+            question=text,
+            database=text,
+            verdict=text,
+            error=text if number == 0 else "",
+            stop_reason=text if number == 1 else episode.stop_reason,
+            gold_sql=text,
+            gold_answer=text,
+            steps=(
+                make_step(text, text, result=text, error=text, trace={"raw": text}),
+                make_step("QUERY", text, result=f"{HOSTILE[0]} | {HOSTILE[1]}\n1 | {HOSTILE[2]}"),
+                make_step("ANSWER", text, result=text),
+            ),
+        )
+        for number, episode in enumerate(run.episodes)
+    )
+    return Run(run.folder / HOSTILE[1].replace("/", ""), config(text), episodes)
+
+
+class TestFile:
+    def test_holds_both_runs_and_their_comparison(self, runs: list[Run]) -> None:
+        data = embedded(render_report(runs))
+        assert [run["policy"] for run in data["runs"]] == ["model:before", "model:after"]
+        assert len(data["questions"]) == 12
+        (comparison,) = data["comparisons"]
+        assert (comparison["won"], comparison["lost"]) == (["q2", "q3"], ["q4"])
+        assert data["runs"][1]["summary"]["success"]["rate"] == pytest.approx(1 / 3)
+
+    def test_needs_no_network(self, runs: list[Run]) -> None:
+        page = render_report(runs)
+        addresses = set(re.findall(r"https?://[^\"'\s]+", page))
+        assert addresses == {"http://www.w3.org/2000/svg"}
+
+    def test_hostile_texts_cannot_leave_their_script(self, runs: list[Run]) -> None:
+        plain = render_report(runs)
+        page = render_report([hostile(run) for run in runs])
+        assert page.count("<script") == plain.count("<script")
+        assert "<img" not in page
+        assert embedded(page)["questions"][0]["text"] == "\n".join(HOSTILE)
+
+    def test_huge_cells_are_cut_with_a_note(self, runs: list[Run], tmp_path: Path) -> None:
+        huge = "x" * 1_000_000
+        episodes = tuple(
+            replace(e, steps=(make_step("QUERY", huge, result=huge, trace={"raw": huge}),))
+            for e in runs[0].episodes
+        )
+        path = write_report([replace(runs[0], episodes=episodes)], [], tmp_path / "r.html")
+        assert path.stat().st_size < 500_000
+        assert "1,000,000 characters, the first 4,000 shown" in path.read_text()
+
+    def test_a_report_too_large_to_open_is_cut_shorter(
+        self, runs: list[Run], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("sql_env.evaluation.report.LARGEST_REPORT", 100_000)
+        long = "y" * 5000
+        episodes = tuple(
+            replace(e, steps=(make_step("QUERY", long, result=long),)) for e in runs[0].episodes
+        )
+        path = write_report([replace(runs[0], episodes=episodes)], [], tmp_path / "r.html")
+        assert "the first 1,000 shown" in path.read_text()
+
+    def test_curves_of_trainings(self, runs: list[Run], tmp_path: Path) -> None:
+        training = tmp_path / "grpo"
+        training.mkdir()
+        rows = [{"step": n, "loss": n, "phase": "warmup" if n < 3 else "grpo"} for n in range(6)]
+        (training / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        curves = embedded(render_report(runs, [training]))["curves"]
+        assert [curve["name"] for curve in curves] == ["grpo, warmup", "grpo, grpo"]
+        assert [len(curve["points"]) for curve in curves] == [3, 3]
+
+    def test_nothing_to_report(self, runs: list[Run], tmp_path: Path) -> None:
+        with pytest.raises(RunError, match="no episodes"):
+            write_report([replace(runs[0], episodes=())], [], tmp_path / "r.html")
+
+    def test_too_many_runs(self, runs: list[Run], tmp_path: Path) -> None:
+        with pytest.raises(RunError, match="9 runs do not fit"):
+            write_report([runs[0]] * 9, [], tmp_path / "r.html")
+
+    def test_shorten(self) -> None:
+        assert shorten("abc", 3) == "abc"
+        assert shorten("abcd", 3) == "abc… (4 characters, the first 3 shown)"
+
+
+@pytest.fixture(scope="module")
+def browser(chromium_path: str) -> Iterator[Any]:
+    playwright = pytest.importorskip("playwright.sync_api")
+    with playwright.sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=chromium_path, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+class Opened:
+    """A report in a page, with everything the page complained about or asked the network for."""
+
+    def __init__(self, browser: Any, runs: list[Run], folder: Path, **options: Any) -> None:
+        path = write_report(runs, [], folder / "report.html")
+        self.page = browser.new_page(**options)
+        self.problems: list[str] = []
+        self.requests: list[str] = []
+        self.page.on("pageerror", lambda error: self.problems.append(str(error)))
+        self.page.on("console", lambda message: self.problems.append(message.text))
+        self.page.on("request", lambda request: self.requests.append(request.url))
+        self.page.goto(path.as_uri())
+
+    def listed(self) -> list[str]:
+        ids: list[str] = self.page.eval_on_selector_all(
+            "#list button", "buttons => buttons.map((button) => button.dataset.id)"
+        )
+        return ids
+
+
+@pytest.mark.browser
+class TestPage:
+    @pytest.fixture
+    def opened(self, browser: Any, runs: list[Run], tmp_path: Path) -> Iterator[Opened]:
+        opened = Opened(browser, runs, tmp_path)
+        yield opened
+        opened.page.close()
+
+    def test_renders_without_complaint_and_without_network(self, opened: Opened) -> None:
+        page = opened.page
+        assert opened.problems == []
+        assert len(opened.requests) == 1
+        assert page.locator("#headline tbody tr").count() == 2
+        assert "33.3 %" in page.inner_text("#headline")
+        assert "13.8 % to 60.9 %" in page.inner_text("#headline")
+        assert page.locator("#charts svg").count() == 4
+        assert "2 won, 1 lost of 12" in page.inner_text("#sentence")
+        assert len(opened.listed()) == 12
+
+    def test_shows_both_sides_of_an_episode(self, opened: Opened) -> None:
+        opened.page.click('[data-id="q2"]')
+        sides = opened.page.locator("#detail .side")
+        assert sides.count() == 2
+        before, after = sides.nth(0).inner_text(), sides.nth(1).inner_text()
+        assert "SELECT 2 FROM before" in before
+        assert "SELECT 2 FROM after" in after
+        assert "wrong answer" in before
+        assert "the rows match" in after
+        assert "operational +0.02" in before
+        assert "progress +0.15" in before
+        assert "terminal +1.00" in after
+        assert "near SELEC: syntax error" in before
+        assert sides.nth(0).locator(".results td").all_inner_texts() == ["Ann", "30", "Bob", "41"]
+
+    @pytest.mark.parametrize(
+        ("outcome", "expected"),
+        [
+            ("won", ["q2", "q3"]),
+            ("lost", ["q4"]),
+            ("both_right", ["q0", "q1"]),
+            ("both_wrong", ["q5", "q6", "q7", "q8", "q9", "q10", "q11"]),
+        ],
+    )
+    def test_filter_by_outcome(self, opened: Opened, outcome: str, expected: list[str]) -> None:
+        opened.page.select_option("#filter-outcome", outcome)
+        assert opened.listed() == expected
+        assert f"{len(expected)} of 12" in opened.page.inner_text("#count")
+
+    def test_the_bar_of_changes_filters_too(self, opened: Opened) -> None:
+        opened.page.click(".flow .lost")
+        assert opened.listed() == ["q4"]
+        assert opened.page.input_value("#filter-outcome") == "lost"
+
+    def test_filters_combine(self, opened: Opened) -> None:
+        opened.page.select_option("#filter-difficulty", "hard")
+        assert opened.listed() == ["q2", "q5", "q8", "q11"]
+        opened.page.select_option("#filter-database", "zoo")
+        assert opened.listed() == ["q5", "q11"]
+        opened.page.fill("#filter-search", "select 11 AFTER")
+        assert opened.listed() == ["q11"]
+        opened.page.fill("#filter-search", "no such words")
+        assert opened.listed() == []
+        assert "No question matches" in opened.page.inner_text("#detail")
+
+    def test_arrow_keys_walk_through_the_list(self, opened: Opened) -> None:
+        opened.page.focus('[data-id="q0"]')
+        opened.page.keyboard.press("ArrowDown")
+        assert "What about q1?" in opened.page.inner_text("#detail")
+
+    def test_dark_and_light(self, opened: Opened) -> None:
+        background = "getComputedStyle(document.body).backgroundColor"
+        light = opened.page.evaluate(background)
+        opened.page.click("#theme")
+        assert opened.page.evaluate(background) != light
+
+    def test_fits_a_phone(self, browser: Any, runs: list[Run], tmp_path: Path) -> None:
+        opened = Opened(browser, runs, tmp_path, viewport={"width": 390, "height": 800})
+        assert opened.page.evaluate("document.documentElement.scrollWidth") <= 390
+        opened.page.close()
+
+    def test_one_run_alone(self, browser: Any, runs: list[Run], tmp_path: Path) -> None:
+        opened = Opened(browser, runs[:1], tmp_path)
+        assert opened.problems == []
+        assert not opened.page.is_visible("#changes")
+        opened.page.select_option("#filter-outcome", "wrong_answer")
+        assert len(opened.listed()) == 9
+        opened.page.close()
+
+    def test_samples_can_be_leafed_through(
+        self, browser: Any, runs: list[Run], make_episode: Maker, tmp_path: Path
+    ) -> None:
+        episodes = tuple(
+            make_episode("q", correct=sample == 2, sample=sample) for sample in range(3)
+        )
+        opened = Opened(browser, [replace(runs[0], episodes=episodes)], tmp_path)
+        assert "pass@3" in opened.page.inner_text("#headline")
+        assert "wrong answer" in opened.page.inner_text("#detail .side")
+        opened.page.click("#detail .samples button:nth-child(3)")
+        assert "correct" in opened.page.inner_text("#detail .side .tags")
+        opened.page.close()
+
+    def test_nothing_hostile_escapes(self, browser: Any, runs: list[Run], tmp_path: Path) -> None:
+        opened = Opened(browser, [hostile(run) for run in runs], tmp_path)
+        page = opened.page
+        for question in opened.listed():
+            page.evaluate("(id) => open(id)", question)
+            page.eval_on_selector_all("details", "all => all.forEach((one) => one.open = true)")
+        assert opened.problems == []
+        assert len(opened.requests) == 1
+        assert page.evaluate("window.hacked") is None
+        assert page.locator("img").count() == 0
+        assert page.locator("svg[onload]").count() == 0
+        assert page.locator("script").count() == 2
+        assert HOSTILE[0] in page.inner_text("#detail .ask")
+        page.close()
+
+    def test_an_injected_script_would_not_run(
+        self, browser: Any, runs: list[Run], tmp_path: Path
+    ) -> None:
+        path = write_report(runs, [], tmp_path / "report.html")
+        page_text = path.read_text()
+        path.write_text(page_text.replace("<main>", "<main><script>window.hacked=1</script>"))
+        page = browser.new_page()
+        page.goto(path.as_uri())
+        assert page.evaluate("window.hacked") is None
+        assert page.locator("#list button").count() == 12
+        page.close()
