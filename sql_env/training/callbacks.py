@@ -34,22 +34,22 @@ class RunLogCallback(TrainerCallback):  # type: ignore[misc]  # transformers is 
         self._steps: list[Step] = []  # of the episodes since the last log
         self._episodes = 0
         self._step = 0
-        self._is_main = True
+        self._process = 0
 
     def on_step_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any
     ) -> None:
-        self._step, self._is_main = state.global_step + 1, state.is_world_process_zero
+        self._step, self._process = state.global_step + 1, args.process_index
 
     def keep_transcripts(self, rollouts: Sequence[Rollout]) -> None:
         """Called by the rollout adapter after every round."""
         self._episodes += len(rollouts)
         self._steps += [step for rollout in rollouts for step in rollout.episode.steps]
-        if self._is_main:
-            self.log.add_transcripts(
-                {"step": self._step, **json.loads(rollout.episode.to_json())}
-                for rollout in rollouts[: self._transcripts_per_round]
-            )
+        rows = [
+            {"step": self._step, **json.loads(rollout.episode.to_json())}
+            for rollout in rollouts[: self._transcripts_per_round]
+        ]
+        self.log.add_transcripts(rows, self._process)
 
     def on_log(
         self,
@@ -60,7 +60,8 @@ class RunLogCallback(TrainerCallback):  # type: ignore[misc]  # transformers is 
         **_: Any,
     ) -> None:
         if state.is_world_process_zero and logs and "reward" in logs:  # the last log has none
-            row = {"phase": "grpo", "step": state.global_step, **logs}
+            known = {k: v for k, v in logs.items() if k != "epoch"}  # of a list made for the run
+            row = {"phase": "grpo", "step": state.global_step, **known}
             self.log.add_metrics(row | self._play_since() | self._seconds_since())
 
     def on_save(

@@ -271,6 +271,12 @@ class GRPOConfig:
         return self.per_device_train_batch_size * micro_batches * _world_size()
 
     @property
+    def steps_per_round(self) -> int:
+        """How many updates are made with the episodes of one round."""
+        micro_batches = self.steps_per_generation or self.gradient_accumulation_steps
+        return max(1, micro_batches * self.num_iterations // self.gradient_accumulation_steps)
+
+    @property
     def reward_config(self) -> RewardConfig:
         """The environment's reward values."""
         return RewardConfig.binary() if self.reward == "binary" else RewardConfig()
@@ -307,7 +313,9 @@ class GRPOConfig:
         precision = self.resolved_precision()
         settings: dict[str, Any] = {
             "output_dir": self.output_dir,
-            "num_train_epochs": self.num_train_epochs,
+            # One pass over a list that repeats the questions; see `schedule_prompts`.
+            "num_train_epochs": 1.0,
+            "shuffle_dataset": False,
             "max_steps": self.max_steps if self.max_steps is not None else -1,
             "per_device_train_batch_size": self.per_device_train_batch_size,
             "gradient_accumulation_steps": self.gradient_accumulation_steps,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import random
 from pathlib import Path
@@ -108,6 +109,26 @@ def load_question_prompts(config: GRPOConfig, split: str | None = None) -> RowDa
     return RowDataset.from_list(
         [question_prompt(record, system) for record in load_training_questions(config, split)]
     )
+
+
+def schedule_prompts(prompts: RowDataset, config: GRPOConfig) -> RowDataset:
+    """The rows in the order in which they are trained on, pass after pass, each pass shuffled.
+
+    TRL's own sampler shuffles every pass with a generator that a resumed run starts afresh, so the
+    questions would come in another order than without the interruption. One long list does not
+    depend on when a process was started. Its last round is filled up with the next pass.
+    """
+    questions_per_round = config.episodes_per_round // config.num_generations
+    if config.max_steps is not None:
+        rounds = math.ceil(config.max_steps / config.steps_per_round)
+    else:
+        rounds = math.ceil(len(prompts) * config.num_train_epochs / questions_per_round)
+    order: list[int] = []
+    while len(order) < rounds * questions_per_round:
+        one_pass = list(range(len(prompts)))
+        random.Random(f"{config.seed}/{len(order)}").shuffle(one_pass)
+        order += one_pass
+    return prompts.select(order[: rounds * questions_per_round])
 
 
 def question_prompt(record: QuestionRecord, system: str) -> dict[str, Any]:

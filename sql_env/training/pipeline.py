@@ -20,7 +20,11 @@ from sql_env.evaluation.policies import RandomPolicy
 from sql_env.models import QuestionRecord
 from sql_env.server.sql_environment import SQLEnvironment
 from sql_env.training.config import GRPOConfig
-from sql_env.training.data_loading import load_question_prompts, load_training_questions
+from sql_env.training.data_loading import (
+    load_question_prompts,
+    load_training_questions,
+    schedule_prompts,
+)
 from sql_env.training.plots import RewardPoint
 from sql_env.training.run_log import MODEL, ResumeError, RunLog, checkpoint_step
 
@@ -95,7 +99,7 @@ def build_trainer(
     """TRL's `GRPOTrainer`, playing through `config.adapter`.
 
     Args:
-        prompts: the training set; default: what `load_question_prompts` gives.
+        prompts: the training questions; default: what `load_question_prompts` gives.
         callbacks: besides the one that writes the run folder.
     """
     os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
@@ -118,7 +122,9 @@ def build_trainer(
     trainer = GRPOTrainer(
         model=model,
         args=config.to_trl(),
-        train_dataset=prompts if prompts is not None else load_question_prompts(config),
+        train_dataset=schedule_prompts(
+            prompts if prompts is not None else load_question_prompts(config), config
+        ),
         processing_class=tokenizer,
         reward_funcs=list(REWARD_FUNCTIONS),
         callbacks=[keeper, *callbacks],

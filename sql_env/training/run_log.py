@@ -2,13 +2,14 @@
 
     config.json         what was asked for, to run it again or to resume it
     metrics.jsonl       one row per logged step; `phase` says warmup or grpo
-    transcripts.jsonl   episodes as they were played in training, a few of each round
+    transcripts.jsonl   episodes as they were played in training, a few of each round;
+                        further processes write transcripts-1.jsonl, …
     checkpoint-N/       everything that is needed to go on from step N
     model/              the trained model, when the run is over
     plots/              reward.png, success.png
 
-Only the main process writes. Rows are appended and flushed, so that a killed run keeps them; a
-checkpoint counts when its last file, `COMPLETE`, is there.
+The main process writes all but its fellows' transcripts. Rows are appended and flushed, so that a
+killed run keeps them; a checkpoint counts when its last file, `COMPLETE`, is there.
 """
 
 from __future__ import annotations
@@ -66,17 +67,18 @@ class RunLog:
         """Append one row."""
         self._append(METRICS, [row])
 
-    def add_transcripts(self, rows: Iterable[dict[str, Any]]) -> None:
-        """Append some episodes."""
-        self._append(TRANSCRIPTS, rows)
+    def add_transcripts(self, rows: Iterable[dict[str, Any]], process: int = 0) -> None:
+        """Append some of the episodes that a process played."""
+        self._append(f"transcripts-{process}.jsonl" if process else TRANSCRIPTS, rows)
 
     def metrics(self) -> list[dict[str, Any]]:
         """All rows; a last one that was cut off while being written is left out."""
         return self._read(METRICS)
 
     def transcripts(self) -> list[dict[str, Any]]:
-        """All episodes that were kept."""
-        return self._read(TRANSCRIPTS)
+        """All episodes that were kept, of all processes, in the order of the steps."""
+        rows = [row for name in self._transcript_files() for row in self._read(name)]
+        return sorted(rows, key=lambda row: int(row["step"]))
 
     def last_checkpoint(self) -> Path | None:
         """The newest whole checkpoint; one that was being written when the run died has no mark."""
@@ -85,11 +87,14 @@ class RunLog:
 
     def forget_after(self, step: int) -> None:
         """Drop what was written about steps that will be taken again."""
-        for name in (METRICS, TRANSCRIPTS):
+        for name in (METRICS, *self._transcript_files()):
             kept = [row for row in self._read(name) if row["step"] <= step]
             unfinished = self.path / f"{name}.part"
             unfinished.write_text("".join(map(_line, kept)), encoding="utf-8")
             unfinished.replace(self.path / name)
+
+    def _transcript_files(self) -> list[str]:
+        return sorted(path.name for path in self.path.glob("transcripts*.jsonl"))
 
     def _append(self, name: str, rows: Iterable[dict[str, Any]]) -> None:
         with (self.path / name).open("a", encoding="utf-8", errors="backslashreplace") as file:

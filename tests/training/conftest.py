@@ -328,7 +328,7 @@ def warm_model_dir(
         step_budget=4,
         device="cpu",
         warmup={  # type: ignore[arg-type]
-            "max_steps": 40,
+            "max_steps": 60,
             "learning_rate": 3e-3,
             "per_device_train_batch_size": 6,
             "mix": {"detour": 0.0, "sample": 0.0, "slip": 0.0, "typed_answer": 0.0},

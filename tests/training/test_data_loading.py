@@ -16,6 +16,7 @@ from sql_env.training.data_loading import (
     load_model_and_tokenizer,
     load_question_prompts,
     load_training_questions,
+    schedule_prompts,
 )
 from sql_env.training.prompts import get_system_prompt
 
@@ -132,6 +133,29 @@ def test_max_questions_limits_training_only(tiny_config: MakeConfig) -> None:
     config = tiny_config(max_questions=2)
     assert len(load_training_questions(config)) == 2
     assert len(load_training_questions(config, "eval")) == 6
+
+
+def test_passes_are_shuffled_anew_and_the_last_round_is_filled(tiny_config: MakeConfig) -> None:
+    config = tiny_config(num_train_epochs=1.5)  # two questions a round, six in all
+    ids = schedule_prompts(load_question_prompts(config), config)["question_id"]
+    assert len(ids) == 10
+    assert set(ids[:6]) == {f"train_{number}" for number in range(6)}
+    assert ids[6:] != ids[:4]
+
+
+def test_a_longer_run_begins_like_a_shorter_one(tiny_config: MakeConfig) -> None:
+    def order(steps: int) -> list[str]:
+        config = tiny_config(max_steps=steps)
+        ids: list[str] = schedule_prompts(load_question_prompts(config), config)["question_id"]
+        return list(ids)
+
+    assert len(order(20)) == 40
+    assert order(20)[:14] == order(7)
+
+
+def test_a_round_may_ask_more_questions_than_there_are(tiny_config: MakeConfig) -> None:
+    config = tiny_config(per_device_train_batch_size=16)
+    assert len(schedule_prompts(load_question_prompts(config), config)) == 8
 
 
 def test_no_question_left_names_the_path_and_what_there_is(tiny_config: MakeConfig) -> None:
