@@ -94,10 +94,10 @@ class DecodeLoop:
         limit = self._sampling.max_new_tokens
         step = 0
         while active and step < limit:
+            longest = max(lengths[order[slot]] for slot in active)
             until = min(step + self._steps_between_looks, limit)
             while step < until:
-                longest = max(lengths[order[slot]] for slot in active) + step
-                self._advance(rows, self._width_for(longest, cache))
+                self._advance(rows, self._width_for(longest + step, cache))
                 step += 1
             going = self._active[:rows].tolist()
             active = [slot for slot in range(rows) if going[slot]]

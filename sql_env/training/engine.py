@@ -41,7 +41,7 @@ _FIRST_LENGTH = 1024
 # cuDNN's attention plans anew for every shape, which costs more than it saves here.
 _KERNELS = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
 _LARGEST_DIFFERENCE = 0.05  # of bf16 rounding; another kind of attention differs by far more
-_PREFILL_TOKENS = {"cuda": 65_536, "cpu": 2_048}
+_PREFILL_TOKENS = {"cuda": 131_072, "cpu": 2_048}
 _WORTH_SHARING = 16
 
 
