@@ -84,15 +84,17 @@ def evaluate_command(
     as_json: Annotated[bool, typer.Option("--json", help="Summaries as JSON.")] = False,
 ) -> None:
     """Play policies over a set of questions and keep every episode."""
-    from sql_env.commands.evaluation_display import show_runs
+    from sql_env.commands.evaluation_display import LiveTable, show_runs
     from sql_env.commands.evaluation_run import play_run, resume_run
-    from sql_env.evaluation.run_folder import RunConfig, RunError
+    from sql_env.evaluation.run_folder import RunConfig, RunError, read_run
 
     with user_errors():
         if resume is not None:
             if policy:
                 raise RunError("--resume takes its policy from the run: leave --policy out")
-            runs = [resume_run(resume, workers)]
+            earlier = read_run(resume)
+            with LiveTable([earlier.config.policy]) as table:
+                runs = [resume_run(earlier, workers, table.next_line())]
         elif not policy:
             raise PolicyChoiceError(f"name a --policy: {POLICY_HELP}")
         else:
@@ -113,10 +115,12 @@ def evaluate_command(
                 dtype=dtype,
             )
             runs = []
-            for choice in policy:
-                runs.append(play_run(replace(config, policy=choice), out, workers))
-                if runs[-1].result.interrupted:
-                    break
+            with LiveTable(policy) as table:
+                for choice in policy:
+                    chosen = replace(config, policy=choice)
+                    runs.append(play_run(chosen, out, workers, table.next_line()))
+                    if runs[-1].result.interrupted:
+                        break
     if as_json:
         typer.echo(json.dumps([run.to_dict() for run in runs], indent=2, ensure_ascii=False))
     else:

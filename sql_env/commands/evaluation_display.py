@@ -10,12 +10,19 @@ from typing import TYPE_CHECKING
 from rich import box
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+)
 from rich.table import Table
 
 from sql_env.evaluation.comparison import Comparison
 from sql_env.evaluation.episodes import EpisodeResult
-from sql_env.evaluation.metrics import DIFFICULTIES, Rate, Summary, wilson
+from sql_env.evaluation.metrics import DIFFICULTIES, Rate, Summary
 from sql_env.evaluation.run_folder import Run
 
 if TYPE_CHECKING:
@@ -26,35 +33,33 @@ QUESTIONS_LISTED = 10
 POLICY_WIDTH = 28
 
 
-class ProgressLine:
-    """One line per policy: a bar, the time, and the success so far. It goes to stderr."""
+class LiveTable:
+    """One line per policy while they play: a bar, the time, success and reward so far.
 
-    def __init__(self, policy: str) -> None:
+    It goes to stderr, so that what a command is asked for stays alone on stdout.
+    """
+
+    def __init__(self, policies: Sequence[str]) -> None:
         self._progress = Progress(
             TextColumn("[bold]{task.description}"),
-            BarColumn(),
+            BarColumn(bar_width=12),
             MofNCompleteColumn(),
             TimeElapsedColumn(),
-            TextColumn("{task.fields[success]}"),
+            TextColumn("{task.fields[so_far]}"),
             console=Console(stderr=True),
         )
-        self._task = self._progress.add_task(escape(policy), total=None, success="")
-        self._right = self._counted = 0
-        self._updated = 0.0
+        self._waiting = [
+            self._progress.add_task(escape(_end_of(policy)), start=False, total=None, so_far="")
+            for policy in policies
+        ]
 
-    def count(self, episode: EpisodeResult) -> None:
-        self._counted += 1
-        self._right += episode.correct
+    def next_line(self) -> LiveLine:
+        """The line of the policy whose turn it is now."""
+        task = self._waiting.pop(0)
+        self._progress.start_task(task)
+        return LiveLine(self._progress, task)
 
-    def advance(self, played: int, planned: int) -> None:
-        """Show it, but not so often that showing would cost anything."""
-        if played < planned and monotonic() - self._updated < SECONDS_BETWEEN_UPDATES:
-            return
-        self._updated = monotonic()
-        success = f"success {wilson(self._right, self._counted)}"
-        self._progress.update(self._task, completed=played, total=planned, success=escape(success))
-
-    def __enter__(self) -> ProgressLine:
+    def __enter__(self) -> LiveTable:
         self._progress.start()
         return self
 
@@ -64,7 +69,36 @@ class ProgressLine:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        for task in self._waiting:
+            self._progress.update(task, visible=False)
         self._progress.stop()
+
+
+class LiveLine:
+    """The line of one policy."""
+
+    def __init__(self, progress: Progress, task: TaskID) -> None:
+        self._progress = progress
+        self._task = task
+        self._right = self._counted = 0
+        self._reward = 0.0
+        self._updated = 0.0
+
+    def count(self, episode: EpisodeResult) -> None:
+        self._counted += 1
+        self._right += episode.correct
+        self._reward += episode.reward
+
+    def advance(self, played: int, planned: int) -> None:
+        """Show it, but not so often that showing would cost anything."""
+        if played < planned and monotonic() - self._updated < SECONDS_BETWEEN_UPDATES:
+            return
+        self._updated = monotonic()
+        success, reward = self._right / self._counted, self._reward / self._counted
+        so_far = f"success {_percent(success)}  reward {reward:.3f}"
+        self._progress.update(self._task, completed=played, total=planned, so_far=so_far)
+        if played == planned:
+            self._progress.stop_task(self._task)
 
 
 def show_runs(runs: Sequence[PlayedRun]) -> None:
@@ -100,7 +134,7 @@ def _success_table(runs: Sequence[PlayedRun]) -> Table:
             str(summary.n_played),
             f"[bold]{_percent(summary.success.rate)}[/]",
             f"{low} to {high}",
-            f"{summary.avg_reward:.3f}",
+            f"{round(summary.avg_reward, 3) + 0.0:.3f}",  # never -0.000
             f"{summary.avg_steps:.1f}",
         )
     return table
@@ -118,20 +152,25 @@ def _behaviour_table(runs: Sequence[PlayedRun]) -> Table:
         table.add_row(name, *map(show, summaries))
 
     for level in DIFFICULTIES:
-        if any(level in summary.by_difficulty for summary in summaries):
-            row(level, lambda s, level=level: _percent_of(s.by_difficulty.get(level)))
-    for k in range(2, max(len(summary.pass_at_k) for summary in summaries) + 1):
+        sizes = {s.by_difficulty[level].n for s in summaries if level in s.by_difficulty}
+        if sizes:
+            name = f"{level} ({', '.join(map(str, sorted(sizes)))})"
+            row(name, lambda s, level=level: _percent_of(s.by_difficulty.get(level)))
+    most = max(len(summary.pass_at_k) for summary in summaries)
+    for k in [k for k in (2, 4, 8, 16, 32) if k < most] + [most] * (most > 1):
         row(f"pass@{k}", lambda s, k=k: _percent(s.pass_at_k.get(str(k), 0.0)))
     row("episodes end", lambda s: _listed(s.stop_reasons))
     row("queries an episode", lambda s: f"{s.avg_queries:.1f}")
     row("use SAMPLE", lambda s: _percent(s.sample_share.rate))
-    row("recovered", lambda s: _share_of(s.recovery) if s.recovery.n else "-")
+    if any(summary.recovery.n for summary in summaries):
+        row("recovered", lambda s: _share_of(s.recovery) if s.recovery.n else "-")
     row("SQL errors", lambda s: _listed(s.error_kinds) or "none")
     if any(summary.parse_rate is not None for summary in summaries):
+        # Of a policy that thinks for no time at all the environment's share means nothing.
+        row("environment's time", lambda s: _percent(s.environment_share))
         row("turns parsed", lambda s: "-" if s.parse_rate is None else _percent(s.parse_rate))
     if any(summary.tokens for summary in summaries):
         row("tokens written", lambda s: f"{s.tokens.get('completion_tokens', 0):,}")
-    row("environment's time", lambda s: _percent(s.environment_share))
     return table
 
 
@@ -182,7 +221,7 @@ def _percent(share: float) -> str:
 
 
 def _percent_of(rate: Rate | None) -> str:
-    return _share_of(rate) if rate else "-"
+    return _percent(rate.rate) if rate else "-"
 
 
 def _listed(counts: dict[str, int]) -> str:

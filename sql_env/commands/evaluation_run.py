@@ -8,11 +8,12 @@ from typing import Any
 
 from sql_env.commands.dataset_choice import load_split
 from sql_env.commands.evaluate import EMBEDDED
-from sql_env.commands.evaluation_display import ProgressLine
+from sql_env.commands.evaluation_display import LiveLine
 from sql_env.commands.policy_choice import ModelOptions, build_policy
 from sql_env.evaluation.episodes import EpisodeResult
 from sql_env.evaluation.green_agent import EvaluationResult, evaluate
 from sql_env.evaluation.run_folder import (
+    Run,
     RunConfig,
     RunError,
     RunFolder,
@@ -20,7 +21,6 @@ from sql_env.evaluation.run_folder import (
     current_versions,
     dataset_hash,
     now,
-    read_run,
 )
 from sql_env.server.sql_environment import SQLEnvironment
 
@@ -38,7 +38,7 @@ class PlayedRun:
         return {**about, **self.result.summary.to_dict(), "interrupted": self.result.interrupted}
 
 
-def play_run(config: RunConfig, runs: Path, workers: int) -> PlayedRun:
+def play_run(config: RunConfig, runs: Path, workers: int, line: LiveLine) -> PlayedRun:
     """Play a new run into a new folder under `runs`."""
     env = _environment(config)
     policy = _policy(config, env)
@@ -49,25 +49,25 @@ def play_run(config: RunConfig, runs: Path, workers: int) -> PlayedRun:
         created=now(),
         versions=current_versions(),
     )
-    return _play(config, env, policy, RunFolder.create(runs, config), workers)
+    return _play(config, env, policy, RunFolder.create(runs, config), workers, line)
 
 
-def resume_run(folder: Path, workers: int) -> PlayedRun:
+def resume_run(earlier: Run, workers: int, line: LiveLine) -> PlayedRun:
     """Play what is missing from an interrupted run.
 
     Raises:
         RunError: the dataset is not the one that the run began with.
     """
-    earlier = read_run(folder)
     env = _environment(earlier.config)
     found = dataset_hash(env.questions, env.db_dir)
     if found != earlier.config.dataset_hash:
         raise RunError(
-            f"{folder} cannot be resumed: the dataset {earlier.config.dataset} has changed "
+            f"{earlier.folder} cannot be resumed: the dataset {earlier.config.dataset} has changed "
             f"({earlier.config.dataset_hash} then, {found} now). Start a new run"
         )
     policy = _policy(earlier.config, env)
-    return _play(earlier.config, env, policy, RunFolder(folder), workers, earlier.episodes)
+    folder = RunFolder(earlier.folder)
+    return _play(earlier.config, env, policy, folder, workers, line, earlier.episodes)
 
 
 def _environment(config: RunConfig) -> SQLEnvironment:
@@ -99,9 +99,10 @@ def _play(
     policy: Any,
     folder: RunFolder,
     workers: int,
+    line: LiveLine,
     done: tuple[EpisodeResult, ...] = (),
 ) -> PlayedRun:
-    with env, ProgressLine(config.policy) as line:
+    with env:
 
         def on_episode(episode: EpisodeResult) -> None:
             folder.append(episode)

@@ -20,6 +20,7 @@ POLICY_HELP = (
 )
 # As in training: a longer conversation is cut to its first turn and its last few.
 LONGEST_CONVERSATION = 4096
+DTYPES = ("float32", "bfloat16", "float16")
 
 
 class PolicyChoiceError(ValueError):
@@ -99,10 +100,18 @@ def _model_policy(name: str, options: ModelOptions) -> BatchPolicy:
 
 
 def _load(name: str, options: ModelOptions) -> tuple[Any, Any]:
+    import torch
     from transformers.utils.logging import disable_progress_bar
 
     from sql_env.training.data_loading import load_model_and_tokenizer
 
+    if options.dtype not in DTYPES:
+        raise PolicyChoiceError(f"--dtype is {options.dtype!r}: use {', '.join(DTYPES)}")
+    try:
+        torch.zeros(1, device=options.device)
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).splitlines()[0]
+        raise PolicyChoiceError(f"--device {options.device} cannot be used: {reason}") from error
     disable_progress_bar()
     if options.base is None:
         return load_model_and_tokenizer(name, dtype=options.dtype, device=options.device)

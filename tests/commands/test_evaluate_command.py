@@ -92,6 +92,8 @@ class TestEval:
             (["--policy", "magic"], "unknown policy 'magic': use one of random, oracle"),
             (["--policy", "endpoint:gpt"], "lacks its address: write endpoint:MODEL@http"),
             (["--policy", "model:/no/such/model"], "there is no such folder"),
+            (["--policy", "model:x", "--dtype", "int8"], "--dtype is 'int8': use float32"),
+            (["--policy", "model:x", "--device", "abacus"], "--device abacus cannot be used"),
             (["--policy", "oracle", "--split", "nope"], "choose --split from eval, train"),
         ],
     )

@@ -1,0 +1,127 @@
+"""`--policy model:PATH`: a model folder, an adapter folder, an adapter with its base named."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from sql_env.cli import app
+from sql_env.training.prompts import get_system_prompt
+from sql_env.training.tiny_model import TinyModelSize, train_tokenizer, untrained_model
+
+pytest.importorskip("torch")
+SIZE = TinyModelSize(vocabulary=512, width=32, layers=2, heads=2, window=1024)
+
+
+@pytest.fixture(scope="module")
+def model_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("models") / "tiny"
+    tokenizer = train_tokenizer([get_system_prompt(), "SELECT name FROM singer"], SIZE)
+    untrained_model(tokenizer, SIZE).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def adapter_dir(model_dir: Path) -> Path:
+    peft = pytest.importorskip("peft")
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    folder = model_dir.parent / "adapter"
+    base = AutoModelForCausalLM.from_pretrained(model_dir)
+    peft.get_peft_model(base, peft.LoraConfig(r=2, target_modules=["q_proj"])).save_pretrained(
+        folder
+    )
+    AutoTokenizer.from_pretrained(model_dir).save_pretrained(folder)
+    return folder
+
+
+def evaluate(music_dir: Path, out: Path, model: Path, *options: str) -> Any:
+    command = ["eval", "--dataset", str(music_dir), "--split", "train", "--out", str(out), "--json"]
+    limits = ["--step-budget", "2", "--max-new-tokens", "6", "--device", "cpu"]
+    return CliRunner().invoke(app, [*command, "--policy", f"model:{model}", *limits, *options])
+
+
+def steps_in(out: Path) -> list[Any]:
+    (run,) = out.iterdir()
+    lines = (run / "episodes.jsonl").read_text().splitlines()
+    return [[step["trace"]["raw"] for step in json.loads(line)["steps"]] for line in lines]
+
+
+def test_a_model_folder(music_dir: Path, model_dir: Path, tmp_path: Path) -> None:
+    done = evaluate(music_dir, tmp_path, model_dir)
+    assert done.exit_code == 0, done.output
+    (summary,) = json.loads(done.stdout)
+    assert summary["n_completed"] == 3
+    assert summary["parse_rate"] is not None
+    assert summary["environment_share"] < 0.9
+    config = json.loads((next(tmp_path.iterdir()) / "config.json").read_text())
+    assert {"torch", "transformers"} <= set(config["versions"])
+
+
+def test_greedy_does_not_depend_on_the_batch(
+    music_dir: Path, model_dir: Path, tmp_path: Path
+) -> None:
+    evaluate(music_dir, tmp_path / "all", model_dir)
+    evaluate(music_dir, tmp_path / "one", model_dir, "--batch-size", "1")
+    assert steps_in(tmp_path / "all") == steps_in(tmp_path / "one")
+
+
+def test_sampling_repeats_with_its_seed(music_dir: Path, model_dir: Path, tmp_path: Path) -> None:
+    for name, seed in (("first", "1"), ("again", "1"), ("other", "2")):
+        evaluate(
+            music_dir, tmp_path / name, model_dir,
+            "--temperature", "1", "--samples", "2", "--seed", seed,
+        )  # fmt: skip
+    assert steps_in(tmp_path / "first") == steps_in(tmp_path / "again")
+    assert steps_in(tmp_path / "first") != steps_in(tmp_path / "other")
+    assert len(steps_in(tmp_path / "first")) == 6
+
+
+def test_an_adapter_folder(music_dir: Path, adapter_dir: Path, tmp_path: Path) -> None:
+    done = evaluate(music_dir, tmp_path, adapter_dir)
+    assert done.exit_code == 0, done.output
+
+
+def test_an_adapter_whose_base_has_moved(
+    music_dir: Path, model_dir: Path, adapter_dir: Path, tmp_path: Path
+) -> None:
+    moved = shutil.copytree(adapter_dir, tmp_path / "moved")
+    config = json.loads((moved / "adapter_config.json").read_text())
+    config["base_model_name_or_path"] = str(tmp_path / "gone")
+    (moved / "adapter_config.json").write_text(json.dumps(config))
+    lost = evaluate(music_dir, tmp_path / "runs", moved)
+    assert lost.exit_code == 2
+    assert "gone" in lost.stderr
+    found = evaluate(music_dir, tmp_path / "runs", moved, "--base", str(model_dir))
+    assert found.exit_code == 0, found.output
+
+
+def test_base_with_something_that_is_no_adapter(
+    music_dir: Path, model_dir: Path, tmp_path: Path
+) -> None:
+    done = evaluate(music_dir, tmp_path / "runs", tmp_path, "--base", str(model_dir))
+    assert done.exit_code == 2
+    assert "no adapter" in done.stderr
+
+
+def test_watching_a_model_play(music_dir: Path, model_dir: Path) -> None:
+    done = CliRunner().invoke(
+        app,
+        [
+            "play",
+            "--dataset",
+            str(music_dir),
+            "--policy",
+            f"model:{model_dir}",
+            "--step-budget",
+            "1",
+        ],
+    )
+    assert done.exit_code == 0, done.output
+    assert "reward" in done.output
