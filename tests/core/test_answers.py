@@ -82,6 +82,7 @@ RIGHT = [
     *[(EMPTY, text) for text in ("[]", "[[]]", "()", "{}", "(no rows)", "no rows", "No results")],
     (EMPTY, "empty"),
     (EMPTY, "name\n(no rows)"),
+    (EMPTY, "n | total\n(no rows)"),
     (gold_of(("empty",)), "empty"),
     # one row
     (PAIR, "Ann, 30"),
@@ -178,6 +179,7 @@ WRONG = [
     (gold_of(("",)), "NULL", "the value differs"),
     (gold_of((0,)), '""', "the value differs"),
     (EMPTY, "NULL", "expected 0 rows, got 1"),
+    *[(EMPTY, t, "expected 0 rows, got 1") for t in ("---", "| --- |", "name", "-", "(3 rows)")],
     (EMPTY, "none", "expected 0 rows, got 1"),
     (EMPTY, "0", "expected 0 rows, got 1"),
     (EMPTY, '""', "expected 0 rows, got 1"),
@@ -314,6 +316,13 @@ def test_long_nonsense_is_read_in_good_time(unit: str) -> None:
             list(read_answer(unit * (60_000 // len(unit)), gold))
         except AnswerError:
             continue
+
+
+@pytest.mark.parametrize("opening", ["[", "(", '{"a":', "[{'a':", "-", "'a',("])
+def test_deep_nesting_is_just_wrong(opening: str) -> None:
+    closing = "".join({"[": "]", "(": ")", "{": "}"}.get(c, "") for c in reversed(opening))
+    for depth in (150, 900, 5_000):
+        assert not verify_text(opening * depth + "1" + closing * depth, SCALAR).correct
 
 
 def test_a_cut_cell_is_not_the_value() -> None:

@@ -70,6 +70,7 @@ def sizes(gold: Gold) -> list[tuple[int, int]]:
         ("SELECT DISTINCT kind FROM t ORDER BY upper(kind)", [(1, 1)] * 3),
         ("SELECT DISTINCT kind FROM t WHERE n > 0 ORDER BY n % 1", [(3, 3)]),
         ("SELECT DISTINCT kind FROM t ORDER BY n", [(1, 1)] * 3),
+        ("SELECT DISTINCT kind FROM t ORDER BY n LIMIT 3", [(1, 1)] * 3),
         # compounds: keys are output columns
         ("SELECT n FROM t UNION SELECT id FROM t ORDER BY n", [(1, 1)] * 7),
         ("SELECT kind, n FROM t UNION ALL SELECT kind, 7 FROM t ORDER BY 2", None),
