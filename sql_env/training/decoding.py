@@ -66,6 +66,8 @@ class DecodeLoop:
     def forget_graphs(self) -> None:
         """The cache or the weights have moved: captured addresses are stale."""
         self._graphs.clear()
+        # A pool whose graphs are all gone cannot be captured into again.
+        self._pool = torch.cuda.graph_pool_handle() if self._use_graphs else None
 
     def slots_for(self, count: int) -> int:
         """How many slots a batch of `count` takes: graphs exist for a few sizes only."""
