@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 PAIRS_KEPT = 3
@@ -109,9 +110,20 @@ class ChatLayout:
 
     def encode(self, text: str) -> list[int]:
         """Plain text as ids; what looks like a special token stays text."""
-        ids: list[int] = self.tokenizer.encode(
-            text.strip(), add_special_tokens=False, split_special_tokens=True
+        return self.encode_all([text])[0]
+
+    def encode_all(self, texts: Sequence[str]) -> list[list[int]]:
+        """Many texts at once, which is several times faster than one by one."""
+        if not texts:
+            return []
+        stripped = [text.strip() for text in texts]
+        encoded = self.tokenizer(
+            stripped,
+            add_special_tokens=False,
+            split_special_tokens=True,
+            return_attention_mask=False,
         )
+        ids: list[list[int]] = encoded["input_ids"]
         return ids
 
     def decode(self, ids: Sequence[int]) -> str:
@@ -129,6 +141,12 @@ class ChatLayout:
         if stopped and self.assistant_to_user and self.assistant_to_user[0] in self.stop_ids:
             return self.assistant_to_user[1:]
         return self.assistant_to_user
+
+
+@lru_cache(maxsize=8)
+def _opening(layout: ChatLayout, system: str) -> tuple[int, ...]:
+    """Everything before the first user turn: every conversation begins with it."""
+    return (*layout.before_system, *layout.encode(system), *layout.system_to_user)
 
 
 @dataclass
@@ -161,6 +179,8 @@ class _Pair:
 class Conversation:
     """One episode's tokens, in turns.
 
+    The environment's turns are given as text, or as ids where many were encoded at once.
+
     Args:
         layout: the chat template's layout.
         system: the system prompt.
@@ -176,7 +196,7 @@ class Conversation:
         self,
         layout: ChatLayout,
         system: str,
-        first_user: str,
+        first_user: str | list[int],
         *,
         max_tokens: int | None = None,
         reserve: int = 0,
@@ -184,10 +204,8 @@ class Conversation:
         self.layout = layout
         self._room = None if max_tokens is None else max_tokens - reserve
         self._head = [
-            *layout.before_system,
-            *layout.encode(system),
-            *layout.system_to_user,
-            *layout.encode(first_user),
+            *_opening(layout, system),
+            *self._ids_of(first_user),
             *layout.user_to_assistant,
         ]
         if self._room is not None and len(self._head) > self._room:
@@ -238,17 +256,20 @@ class Conversation:
         """Add a turn the model should have written: supervised examples are built with it."""
         self.add_completion([*self.layout.encode(text), self.layout.tokenizer.eos_token_id])
 
-    def add_observation(self, text: str) -> None:
+    def add_observation(self, turn: str | list[int]) -> None:
         """Close the model's turn, add the environment's, and open the next one."""
         pair = self._pairs[-1]
         pair.before = self.layout.between(pair.action)
-        pair.observation = self.layout.encode(text)
+        pair.observation = self._ids_of(turn)
         pair.after = self.layout.next_user_to_assistant
-        turn = pair.ids[len(pair.action) :]
-        if self._room is None or len(self.context_ids) + len(turn) <= self._room:
-            self.segments[-1].extend(turn, 0, None)
+        ids = pair.ids[len(pair.action) :]
+        if self._room is None or len(self.context_ids) + len(ids) <= self._room:
+            self.segments[-1].extend(ids, 0, None)
         else:
             self._begin_segment(self._room)
+
+    def _ids_of(self, turn: str | list[int]) -> list[int]:
+        return self.layout.encode(turn) if isinstance(turn, str) else turn
 
     def _begin_segment(self, room: int) -> None:
         kept = self._pairs[-PAIRS_KEPT:]
