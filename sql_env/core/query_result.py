@@ -30,7 +30,7 @@ class Limits:
     Args:
         seconds: from the call to the last row.
         rows: of the whole result.
-        bytes: of the whole result, counted as Python objects.
+        bytes: the most that the whole result might take as Python objects.
     """
 
     seconds: float = 2.0

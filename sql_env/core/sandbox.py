@@ -32,7 +32,7 @@ from pathlib import Path
 from time import monotonic
 from typing import NamedTuple
 
-from sql_env.core.allow_list import FUNCTIONS, USE_DESCRIBE, denial
+from sql_env.core.allow_list import FUNCTIONS, TABLE_FUNCTIONS, USE_DESCRIBE, denial
 from sql_env.core.query_result import Cell, ErrorKind, Limits, QueryResult, Row
 from sql_env.core.sqlite_messages import LONGEST_SQL, classify
 
@@ -216,11 +216,12 @@ class Sandbox:
 
     def _may_read(self, name: str, column: str) -> bool:
         """A table written in another case, or a common table expression, but nothing else."""
-        table = self._names.get(name.lower())
+        lowered = name.lower()
+        table = self._names.get(lowered)
         if table is not None:
             self._reads.add((table, column))
             return True
-        if column or name.lower().startswith(("sqlite_", "pragma_")):
+        if column or lowered.startswith(TABLE_FUNCTIONS):
             self._denied = f"{name} cannot be read here: {USE_DESCRIBE}"
             return False
         return True
@@ -317,9 +318,12 @@ def _text(value: Cell) -> str:
 
 
 def _size(rows: list[Row]) -> int:
-    """About the bytes that these rows take; marshal walks them faster than Python code can."""
+    """The most bytes that these rows can take, found faster than by asking each value.
+
+    Marshal writes UTF-8; Python keeps up to four bytes for each of its own.
+    """
     cells = len(rows) * len(rows[0]) if rows else 0
-    return len(marshal.dumps(rows)) + _BYTES_OF_A_CELL * cells
+    return 4 * len(marshal.dumps(rows)) + _BYTES_OF_A_CELL * cells
 
 
 def _too_large(what: str) -> QueryResult:

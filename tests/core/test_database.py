@@ -201,7 +201,7 @@ class TestCaps:
     def test_bytes(self, make: Make) -> None:
         texts = [("x" * 500,) for _ in range(100)]
         path = make("CREATE TABLE t(x)", rows=("INSERT INTO t VALUES (?)", texts))
-        assert open_database(path, Limits(bytes=100_000)).query("SELECT x FROM t").ok
+        assert open_database(path, Limits(bytes=300_000)).query("SELECT x FROM t").ok
         over = open_database(path, Limits(bytes=40_000)).query("SELECT x FROM t")
         assert over.error_kind == ErrorKind.TOO_LARGE
         assert "more than 40,000 bytes" in over.error
