@@ -121,8 +121,7 @@ def _train(config: GRPOConfig, console: Console, *, resuming: bool) -> None:
     source = f" --dataset {config.dataset.db_dir.parent}" if config.db_dir else ""
     console.print(
         f"next: sql-env eval --policy model:{model_folder}{source}"
-        f" --step-budget {config.step_budget}",
-        soft_wrap=True,
+        f" --step-budget {config.step_budget}"
     )
 
 
@@ -231,7 +230,8 @@ def _fail(console: Console, message: str) -> None:
 
 def _console() -> Console:
     """Under `accelerate launch` only the main process speaks."""
-    return Console(quiet=not _is_main())
+    # Paths and commands are copied from the terminal: never break them.
+    return Console(quiet=not _is_main(), soft_wrap=True)
 
 
 def _is_main() -> bool:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from rich.console import Console, Group, RenderableType
+from rich.padding import Padding
 from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
@@ -44,7 +45,7 @@ class TerminalDisplay:
             self._console.print(f"[dim]{name} plot: {self._folder / name}.png, kept up to date")
 
     def episode(self, title: str, episode: EpisodeResult) -> None:
-        self._console.print(episode_panel(title, episode))
+        self._console.print(episode_panel(title, episode), soft_wrap=False)
 
 
 class NotebookDisplay:
@@ -79,8 +80,7 @@ def episode_panel(title: str, episode: EpisodeResult) -> RenderableType:
         action = f"{step.action_type}: {step.argument}".rstrip()
         lines.append(Text(_shortened(action), style="cyan"))
         answer = Text(_shortened(step.error or step.result), style="red" if step.error else "dim")
-        answer.pad_left(2)
-        lines.append(answer)
+        lines.append(Padding(answer, (0, 0, 0, 2)))
     verdict = "right" if episode.correct else f"{episode.stop_reason}: {episode.verdict}"
     lines.append(
         Text(

@@ -91,8 +91,11 @@ def test_a_killed_run_goes_on_as_if_nothing_had_happened(
 def test_two_processes_share_a_round_and_write_one_report(
     arguments: list[str], tmp_path: Path
 ) -> None:
-    launch = [sys.executable, "-m", "accelerate.commands.launch", "--cpu", "--num_processes", "2"]
-    launch += ["--num_machines", "1", "--mixed_precision", "no", "--dynamo_backend", "no"]
+    launch = [sys.executable, "-m", "accelerate.commands.launch", "--num_processes", "2"]
+    # `--multi_gpu` is accelerate's word for several processes on one machine; with `--cpu` it
+    # would start one, or ask for mpirun. The port is left for the system to choose.
+    launch += ["--multi_gpu", "--num_machines", "1", "--main_process_port", "0"]
+    launch += ["--mixed_precision", "no", "--dynamo_backend", "no"]
     done = subprocess.run(
         [*launch, "-m", "sql_env", "train", *arguments, "--set", "max_steps=2"],
         env=ENVIRONMENT,
