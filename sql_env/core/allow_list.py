@@ -30,8 +30,8 @@ FUNCTIONS = frozenset(
     for name in names.split()
 )
 
-# How the names of tables begin that SQLite makes up. Any other name that is no table of the database
-# is a common table expression.
+# How the names of tables begin that SQLite makes up. Any other name that is no table of the
+# database is a common table expression.
 TABLE_FUNCTIONS = ("sqlite_", "pragma_", "json_", "jsonb_", "dbstat", "bytecode", "tables_used")
 
 USE_DESCRIBE = "use DESCRIBE to see a table's columns"
