@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import uvicorn
 from fastapi import FastAPI, Request
@@ -44,10 +46,14 @@ def build_app(settings: ServerSettings) -> FastAPI:
     """
     dataset = Dataset.at(settings.dataset) if settings.dataset else Dataset.embedded()
     questions = dataset.load()
+    threads = ThreadPoolExecutor(settings.max_sessions, thread_name_prefix="step")
+    known: set[str] = set()
 
     # A named function: OpenEnv puts a factory's name, or else its whole repr, into its errors.
     def sql_environment() -> ServedEnvironment:
-        return ServedEnvironment(questions, dataset.db_dir, hide_gold=settings.hide_gold)
+        return ServedEnvironment(
+            questions, dataset.db_dir, threads, known, hide_gold=settings.hide_gold
+        )
 
     app = create_app(
         sql_environment,
@@ -68,10 +74,30 @@ def build_app(settings: ServerSettings) -> FastAPI:
     return app
 
 
+def __getattr__(name: str) -> FastAPI:
+    """`app`, made when asked for: importing this module must not load a dataset."""
+    if name == "app":
+        return create()
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
 def create() -> FastAPI:
     """The application for the settings of this process: given by `run`, or the defaults."""
     given = os.environ.get(_SETTINGS_VARIABLE)
     return build_app(ServerSettings.from_json(given) if given else ServerSettings())
+
+
+def uvicorn_options(settings: ServerSettings) -> dict[str, Any]:
+    """How uvicorn is set up for these settings."""
+    return {
+        "host": settings.host,
+        "port": settings.port,
+        "log_level": "warning",
+        # `traffic` answers a large message; this is for one too large to be read at all.
+        "ws_max_size": 8 * settings.max_message_bytes,
+        # Messages are small: to compress them costs more time than it saves, and memory.
+        "ws_per_message_deflate": False,
+    }
 
 
 def run(settings: ServerSettings) -> None:
@@ -80,15 +106,9 @@ def run(settings: ServerSettings) -> None:
     uvicorn.run(
         f"{__name__}:{create.__name__}",
         factory=True,
-        host=settings.host,
-        port=settings.port,
         workers=settings.workers,
-        log_level="warning",
-        # `traffic` answers a large message; this one is for those too large to be read at all.
-        ws_max_size=8 * settings.max_message_bytes,
-        # Messages are small: compressing them costs more than it saves, and 300 kB a session.
-        ws_per_message_deflate=False,
-        timeout_worker_healthcheck=60,
+        timeout_worker_healthcheck=60,  # a worker imports for some seconds before it answers
+        **uvicorn_options(settings),
     )
 
 

@@ -4,15 +4,20 @@ It adds three things to `SQLEnvironment`: the Task API, reset options for a pers
 question (`difficulty`, `database`), and `details`, with which an observation also carries the
 result as a grid and, after the last step, the gold answer. And it takes one away: no message that
 leaves it names a file of this machine.
+
+A step takes some 80 microseconds, less than handing it to a thread. So a step that is sure to be
+short is played in the server's event loop. Nobody can say beforehand how long a query takes: it is
+tried for a millisecond, and only one that needs more goes to a thread, with the whole of its time.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
-import math
 import random
 import sqlite3
 from collections.abc import Sequence
+from concurrent.futures import Executor
 from pathlib import Path
 from typing import Any
 
@@ -21,18 +26,32 @@ from openenv.core.env_server.types import EnvironmentMetadata
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from sql_env import __version__
-from sql_env.core.database import Cell, Row, TableSchema
+from sql_env.core.database import (
+    Database,
+    ErrorKind,
+    Limits,
+    QueryResult,
+    open_database,
+)
 from sql_env.models import QuestionRecord, SQLAction, SQLObservation, SQLState
 from sql_env.questions import filter_questions
-from sql_env.server.sql_environment import EpisodeError, SQLEnvironment, UnknownQuestionError
+from sql_env.server.details import grid, schema_details
+from sql_env.server.sql_environment import (
+    SAMPLE_ROWS,
+    EpisodeError,
+    SQLEnvironment,
+    UnknownQuestionError,
+    table_name,
+)
 
 ENV_NAME = "sql_env"
 DESCRIPTION = (
     "A question about a SQL database whose schema is hidden. DESCRIBE and SAMPLE tables, QUERY "
     "them read-only, ANSWER once; every step is scored."
 )
-GRID_ROWS = 200
-_EXACT_IN_JAVASCRIPT = 2**53
+# What the event loop may spend on one step.
+SHORT = Limits(seconds=0.001, rows=200, bytes=200_000)
+SHORT_CHARACTERS = 4_000
 
 _log = logging.getLogger(__name__)
 
@@ -62,17 +81,28 @@ class ServedEnvironment(SQLEnvironment, Environment[SQLAction, SQLObservation, S
     Args:
         questions: the records, shared by all sessions.
         db_dir: where their databases lie.
+        threads: where steps are played that may take long; shared, one thread a session at most.
+        known: ids of questions whose gold result is at hand; shared, and added to.
         hide_gold: never show the gold answer, not even after the episode.
     """
 
     def __init__(
-        self, questions: Sequence[QuestionRecord], db_dir: Path, *, hide_gold: bool = False
+        self,
+        questions: Sequence[QuestionRecord],
+        db_dir: Path,
+        threads: Executor,
+        known: set[str],
+        *,
+        hide_gold: bool = False,
     ) -> None:
         Environment.__init__(self)
         SQLEnvironment.__init__(self, db_dir=db_dir, questions=questions)
+        self._threads = threads
+        self._known = known
         self._hide_gold = hide_gold
         self._details = False
         self._retired = False
+        self._tried: QueryResult | None = None
 
     # -- the episode -------------------------------------------------------------------------
 
@@ -86,40 +116,86 @@ class ServedEnvironment(SQLEnvironment, Environment[SQLAction, SQLObservation, S
             ResetOptionError: an option is unknown or malformed.
             UnknownQuestionError: nothing matches the options.
         """
-        if self._retired:
-            raise EpisodeError("this session is closed: connect again")
-        chosen = _parse_options({"seed": seed, "episode_id": episode_id, **options})
-        question_id = chosen.question_id
-        if chosen.difficulty is not None or chosen.database is not None:
-            question_id = self._draw(chosen)
-        self._details = chosen.details
-        try:
-            observation = super().reset(
-                chosen.seed,
-                chosen.episode_id,
-                question_id=question_id,
-                split=chosen.split,
-                index=chosen.index,
-            )
-        except (OSError, sqlite3.Error, ValueError) as error:
-            # Their messages name files of this machine, or quote the gold query.
-            _log.exception("reset(%s) failed", chosen)
-            raise EpisodeError(
-                "this question cannot be played: its database or gold query does not work here; "
-                "the server's log has the details"
-            ) from error
-        return self._with_details(observation)
+        chosen = self._choose(seed=seed, episode_id=episode_id, **options)
+        return self._begin(chosen)
+
+    async def reset_async(
+        self, seed: int | None = None, episode_id: str | None = None, **options: Any
+    ) -> SQLObservation:
+        """Begin an episode without keeping other sessions waiting."""
+        chosen = self._choose(seed=seed, episode_id=episode_id, **options)
+        if chosen.question_id in self._known:
+            return self._begin(chosen)
+        return await asyncio.get_running_loop().run_in_executor(self._threads, self._begin, chosen)
 
     def step(self, action: SQLAction, timeout_s: float | None = None, **_: Any) -> SQLObservation:
         """Play one action; see `SQLEnvironment.step`."""
         return self._with_details(super().step(action, timeout_s), action)
+
+    async def step_async(
+        self, action: SQLAction, timeout_s: float | None = None, **_: Any
+    ) -> SQLObservation:
+        """Play one action without keeping other sessions waiting."""
+        if self._is_short(action):
+            return self.step(action)
+        return await asyncio.get_running_loop().run_in_executor(self._threads, self.step, action)
 
     def close(self) -> None:
         """End the session for good: its place is given to somebody else."""
         self._retired = True
         super().close()
 
-    def _draw(self, chosen: ResetOptions) -> str:
+    # -- short steps -------------------------------------------------------------------------
+
+    def _is_short(self, action: SQLAction) -> bool:
+        """The step takes a millisecond or two at most. A result found on the way is kept."""
+        self._tried = None
+        if self._question is None or self._done:
+            return True  # an error
+        if len(action.argument) > SHORT_CHARACTERS or len(self._gold.pool) > SHORT.rows:
+            return False
+        kind, argument = action.action_type.strip().upper(), action.argument.strip()
+        if kind == "ANSWER":
+            return self._last_result is None or len(self._last_result.rows) <= SHORT.rows
+        if kind == "QUERY":
+            tried = self._brief.query(argument)
+        elif kind == "SAMPLE" and (schema := self._db.schema(table_name(argument))):
+            tried = self._brief.sample(schema.name, SAMPLE_ROWS)
+        else:
+            return True
+        if tried.error_kind in (ErrorKind.TIMEOUT, ErrorKind.TOO_LARGE):
+            return False
+        self._tried = tried
+        return True
+
+    def _query(self, sql: str) -> QueryResult:
+        return self._take_tried() or super()._query(sql)
+
+    def _first_rows(self, table: str) -> QueryResult:
+        return self._take_tried() or super()._first_rows(table)
+
+    def _take_tried(self) -> QueryResult | None:
+        tried, self._tried = self._tried, None
+        return tried
+
+    def _open(self, question: QuestionRecord) -> None:
+        super()._open(question)
+        self._brief: Database = open_database(self._db.path, SHORT)
+
+    # -- inside ------------------------------------------------------------------------------
+
+    def _choose(self, **options: Any) -> ResetOptions:
+        """The options of a reset with the question they lead to."""
+        if self._retired:
+            raise EpisodeError("this session is closed: connect again")
+        chosen = _parse_options(options)
+        if chosen.difficulty is None and chosen.database is None:
+            question = self._pick(chosen.seed, chosen.question_id, chosen.split, chosen.index)
+        else:
+            question = self._draw(chosen)
+        return chosen.model_copy(update={"question_id": question.question_id})
+
+    def _draw(self, chosen: ResetOptions) -> QuestionRecord:
         pool = filter_questions(
             self.questions,
             split=chosen.split,
@@ -131,9 +207,25 @@ class ServedEnvironment(SQLEnvironment, Environment[SQLAction, SQLObservation, S
                 f"no question with split={chosen.split!r}, difficulty={chosen.difficulty!r}, "
                 f"database={chosen.database!r}: leave one of them out"
             )
-        current = self._question
-        fresh = [record for record in pool if record is not current]
-        return random.Random(chosen.seed).choice(fresh or pool).question_id
+        fresh = [record for record in pool if record is not self._question]
+        return random.Random(chosen.seed).choice(fresh or pool)
+
+    def _begin(self, chosen: ResetOptions) -> SQLObservation:
+        try:
+            observation = super().reset(
+                chosen.seed, chosen.episode_id, question_id=chosen.question_id
+            )
+        except (OSError, sqlite3.Error, ValueError) as error:
+            # Their messages name files of this machine, or quote the gold query.
+            _log.exception("the question %s cannot be played", chosen.question_id)
+            raise EpisodeError(
+                "this question cannot be played: its database or gold query does not work here; "
+                "the server's log has the details"
+            ) from error
+        assert chosen.question_id is not None
+        self._known.add(chosen.question_id)
+        self._details = chosen.details
+        return self._with_details(observation)
 
     def _with_details(
         self, observation: SQLObservation, action: SQLAction | None = None
@@ -144,7 +236,9 @@ class ServedEnvironment(SQLEnvironment, Environment[SQLAction, SQLObservation, S
         shown = self.shown_result
         if action is not None and action.action_type.strip().upper() == "DESCRIBE":
             details["schemas"] = [
-                _schema(schema) for name in self._described if (schema := self._db.schema(name))
+                schema_details(schema)
+                for name in self._described
+                if (schema := self._db.schema(name))
             ]
         elif shown is not None and shown.ok and shown.columns:
             details["grid"] = grid(shown.columns, shown.rows)
@@ -195,34 +289,6 @@ class ServedEnvironment(SQLEnvironment, Environment[SQLAction, SQLObservation, S
         if not records:
             raise UnknownQuestionError(f"no split {split!r}: there are {', '.join(self.splits)}")
         return records
-
-
-def grid(columns: Sequence[str], rows: Sequence[Row]) -> dict[str, Any]:
-    """A result as a page draws it: the first rows, cells that survive JSON, the true count."""
-    return {
-        "columns": list(columns),
-        "rows": [[_json_cell(cell) for cell in row] for row in rows[:GRID_ROWS]],
-        "row_count": len(rows),
-    }
-
-
-def _json_cell(cell: Cell) -> int | float | str | None:
-    if isinstance(cell, bytes):
-        return f"x'{cell[:32].hex()}{'…' if len(cell) > 32 else ''}'"
-    if isinstance(cell, int) and abs(cell) > _EXACT_IN_JAVASCRIPT:
-        return str(cell)
-    if isinstance(cell, float) and not math.isfinite(cell):
-        return str(cell)
-    return cell
-
-
-def _schema(schema: TableSchema) -> dict[str, Any]:
-    return {
-        "table": schema.name,
-        "row_count": schema.row_count,
-        "columns": [column._asdict() for column in schema.columns],
-        "foreign_keys": [key._asdict() for key in schema.foreign_keys],
-    }
 
 
 def _task(record: QuestionRecord, index: int) -> dict[str, Any]:

@@ -169,7 +169,7 @@ class SQLEnvironment:
         elif kind == "SAMPLE":
             text, error, result = self._sample(argument)
         elif kind == "QUERY":
-            result = self._db.query(argument)
+            result = self._query(argument)
             if result.ok:
                 self._last_result = result
                 text = render_query_result(result)
@@ -254,7 +254,7 @@ class SQLEnvironment:
     # -- the actions -------------------------------------------------------------------------
 
     def _describe(self, table: str) -> tuple[str, str, QueryResult | None]:
-        schema = self._db.schema(_table_name(table))
+        schema = self._db.schema(table_name(table))
         if schema is None:
             return "", unknown_table(table, self._db.table_names), None
         text = render_schema(schema)
@@ -263,11 +263,19 @@ class SQLEnvironment:
         return text, "", QueryResult(reads=reads)
 
     def _sample(self, table: str) -> tuple[str, str, QueryResult | None]:
-        schema = self._db.schema(_table_name(table))
+        schema = self._db.schema(table_name(table))
         if schema is None:
             return "", unknown_table(table, self._db.table_names), None
-        result = self._db.sample(schema.name, SAMPLE_ROWS)
+        result = self._first_rows(schema.name)
         return (render_query_result(result) if result.ok else ""), result.error, result
+
+    # Whatever runs in the sandbox for an agent runs here; a server may have run it already.
+
+    def _query(self, sql: str) -> QueryResult:
+        return self._db.query(sql)
+
+    def _first_rows(self, table: str) -> QueryResult:
+        return self._db.sample(table, SAMPLE_ROWS)
 
     def _judge(self, answer: str) -> tuple[Verdict | None, str]:
         if answer.lower() != LAST_RESULT:
@@ -382,6 +390,6 @@ _EXAMPLES = {
 }
 
 
-def _table_name(argument: str) -> str:
+def table_name(argument: str) -> str:
     """Models write `singer`, "singer", [singer] and singer; for the same table."""
     return argument.rstrip(";").strip().strip("`\"'[]")

@@ -1,0 +1,78 @@
+"""Put together the folder that `openenv push` takes.
+
+    python scripts/assemble_space.py            # build/space/
+    openenv push build/space --repo-id OWNER/NAME
+
+A Space wants its manifest, client, README and Dockerfile side by side. That is how it is shipped,
+not how the source is laid out, so the folder is made from the package each time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+from pathlib import Path
+
+CHECKOUT = Path(__file__).resolve().parent.parent
+FILES = (
+    "openenv.yaml",
+    "Dockerfile",
+    ".dockerignore",
+    "pyproject.toml",
+    "constraints.txt",
+    "LICENSE",
+    "DATA_LICENSE",
+)
+FOLDERS = ("sql_env", "data/questions", "data/databases")
+MODULES = {
+    "__init__.py": '''"""SQLEnv, as OpenEnv finds it; the package itself is `sql_env`."""
+
+from sql_env import SQLAction, SQLObservation, SQLState
+from sql_env.client import SQLEnvClient
+
+__all__ = ["SQLAction", "SQLEnvClient", "SQLObservation", "SQLState"]
+''',
+    "client.py": '''"""The client, where OpenEnv looks for it."""
+
+from sql_env.client import SQLEnvClient
+
+__all__ = ["SQLEnvClient"]
+''',
+    "models.py": '''"""What crosses the wire, where OpenEnv looks for it."""
+
+from sql_env.models import SQLAction, SQLObservation, SQLState
+
+__all__ = ["SQLAction", "SQLObservation", "SQLState"]
+''',
+}
+
+
+def assemble(target: Path) -> None:
+    """Make `target` anew.
+
+    Raises:
+        FileNotFoundError: the checkout lacks something that a Space needs.
+    """
+    shutil.rmtree(target, ignore_errors=True)
+    target.mkdir(parents=True)
+    for name in FILES:
+        shutil.copy(CHECKOUT / name, target / name)
+    for name in FOLDERS:
+        ignored = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(CHECKOUT / name, target / name, ignore=ignored)
+    shutil.copy(CHECKOUT / "scripts" / "space_readme.md", target / "README.md")
+    for name, text in MODULES.items():
+        (target / name).write_text(text, encoding="utf-8")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Put together the folder `openenv push` takes.")
+    parser.add_argument("target", type=Path, nargs="?", default=CHECKOUT / "build" / "space")
+    target = parser.parse_args().target
+    assemble(target)
+    size = sum(path.stat().st_size for path in target.rglob("*") if path.is_file())
+    print(f"{target}: {size / 1e6:.1f} MB, ready for `openenv push {target}`")
+
+
+if __name__ == "__main__":
+    main()
