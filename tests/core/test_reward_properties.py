@@ -114,7 +114,7 @@ def normalized(play: Play) -> str:
 
 
 # One environment serves all examples: reset() begins anew.
-relaxed = settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+relaxed = settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @relaxed
