@@ -13,7 +13,8 @@ _COUNT_UP = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n)"
 
 _1K = f"replace('xxxxxxxxxx', 'x', '{'a' * 100}')"
 _30K = f"replace(replace('xxxxxxxxxx', 'x', '{'y' * 50}'), 'y', '{'a' * 60}')"
-_LONG = f"{_COUNT_UP}, texts(short, long) AS MATERIALIZED (SELECT substr({_1K}, 9), {_30K})"
+_SHORT = f"{_COUNT_UP}, texts(short) AS MATERIALIZED (SELECT substr({_1K}, 19))"
+_LONG = f"{_COUNT_UP}, texts(short, long) AS MATERIALIZED (SELECT substr({_1K}, 19), {_30K})"
 
 
 def _doubled(times: int, start: str = "'0123456789abcdef'") -> str:
@@ -298,8 +299,8 @@ STATEMENTS: dict[str, tuple[set[ErrorKind], list[str]]] = {
             f"{_COUNT_UP} SELECT i FROM n",
             f"{_COUNT_UP} SELECT i, i, i, i, i, i, i, i, i, i, i, i, i, i, i, i, i, i, i, i FROM n",
             f"{_COUNT_UP} SELECT CAST(i AS BLOB) FROM n",
-            f"{_LONG} SELECT short || i FROM n, texts",
-            f"{_LONG} SELECT short || i || '😀' FROM n, texts",
+            f"{_SHORT} SELECT short || i FROM n, texts",
+            f"{_SHORT} SELECT short || i || '😀' FROM n, texts",
             f"{_LONG} SELECT long || i FROM n, texts",
             f"{_LONG} SELECT long || i || '😀', '😀' || long || i FROM n, texts",
             f"{_LONG} SELECT CAST(long || i AS BLOB) FROM n, texts",
@@ -319,14 +320,14 @@ STATEMENTS: dict[str, tuple[set[ErrorKind], list[str]]] = {
             "SELECT printf('%.*c', 1000000000, 'x')",
             f"{_LONG} SELECT long || long FROM texts",
             f"{_LONG} SELECT replace(long, 'a', long) FROM texts",
-            f"{_LONG} SELECT replace(short, 'a', short) FROM texts",
-            f"{_LONG} SELECT replace(replace(short, 'a', short), 'a', short) FROM texts",
+            f"{_SHORT} SELECT replace(short, 'a', short) FROM texts",
+            f"{_SHORT} SELECT replace(replace(short, 'a', short), 'a', short) FROM texts",
             f"{_LONG} SELECT hex(long) FROM texts",
-            f"{_LONG} SELECT hex(hex(hex(hex(hex(hex(short)))))) FROM texts",
+            f"{_SHORT} SELECT hex(hex(hex(hex(hex(hex(short)))))) FROM texts",
             f"{_LONG} SELECT quote(CAST(long AS BLOB)) FROM texts",
             f"{_LONG} SELECT substr(long || long, 1, 10) FROM texts",
             f"{_LONG} SELECT group_concat(long) FROM texts, person",
-            f"{_LONG} SELECT group_concat(short || i) FROM texts, n",
+            f"{_SHORT} SELECT group_concat(short || i) FROM texts, n",
             f"{_doubled(40)} SELECT max(length(t)) FROM big",
             f"{_doubled(40, 'CAST(0 AS BLOB)')} SELECT max(length(t)) FROM big",
             f"{_COUNT_UP} SELECT group_concat(i) FROM n",
@@ -349,19 +350,19 @@ STATEMENTS: dict[str, tuple[set[ErrorKind], list[str]]] = {
             "FROM texts, n",
             f"{_LONG} SELECT count(*) FROM (SELECT DISTINCT long || i FROM n, texts)",
             f"{_LONG} SELECT long || i FROM n, texts ORDER BY 1 LIMIT 1",
-            f"{_LONG} SELECT short || i AS p, count(*) FROM n, texts GROUP BY p",
-            f"{_LONG} SELECT max(i) OVER (PARTITION BY short || i) FROM n, texts",
-            f"{_LONG} SELECT lag(short || i, 100000) OVER () FROM n, texts",
-            f"{_LONG} SELECT {', '.join(f'count(DISTINCT i + {k})' for k in range(90))} FROM n",
-            f"{_LONG} SELECT {', '.join(f'count(DISTINCT short || {k} || i)' for k in range(80))} "
+            f"{_SHORT} SELECT short || i AS p, count(*) FROM n, texts GROUP BY p",
+            f"{_SHORT} SELECT max(i) OVER (PARTITION BY short || i) FROM n, texts",
+            f"{_SHORT} SELECT lag(short || i, 100000) OVER () FROM n, texts",
+            f"{_SHORT} SELECT {', '.join(f'count(DISTINCT i + {k})' for k in range(90))} FROM n",
+            f"{_SHORT} SELECT {', '.join(f'count(DISTINCT short || {k} || i)' for k in range(80))} "
             "FROM n, texts",
             f"{_LONG} SELECT {', '.join(f'max(long || {k} || i)' for k in range(9))} FROM n, texts",
-            f"{_LONG} SELECT {', '.join(f'max(short || {k} || i)' for k in range(90))} "
+            f"{_SHORT} SELECT {', '.join(f'max(short || {k} || i)' for k in range(90))} "
             "FROM n, texts GROUP BY i",
-            f"{_LONG} SELECT group_concat(short) OVER (ORDER BY i) FROM n, texts",
-            f"{_LONG}, m AS MATERIALIZED (SELECT short || i AS t FROM n, texts) "
+            f"{_SHORT} SELECT group_concat(short) OVER (ORDER BY i) FROM n, texts",
+            f"{_SHORT}, m AS MATERIALIZED (SELECT short || i AS t FROM n, texts) "
             "SELECT count(*) FROM m",
-            f"{_LONG} SELECT 1 WHERE 'x' IN (SELECT short || i FROM n, texts)",
+            f"{_SHORT} SELECT 1 WHERE 'x' IN (SELECT short || i FROM n, texts)",
             f"{_LONG} SELECT 1 FROM texts WHERE long IN (SELECT long || i FROM n, texts)",
             f"{_COUNT_UP} SELECT count(*) FROM n AS a, n AS b WHERE a.i = b.i",
             f"{_COUNT_UP} SELECT i FROM n UNION SELECT -i FROM n",
@@ -443,21 +444,21 @@ STATEMENTS: dict[str, tuple[set[ErrorKind], list[str]]] = {
             "SELECT 'a' LIKE '" + "%a" * 200 + "'",
             "SELECT 'a' GLOB '" + "*a" * 200 + "'",
             "SELECT name FROM person WHERE name LIKE '" + "%_" * 100 + "'",
-            f"{_LONG} SELECT count(*) FROM n, texts WHERE short || i LIKE '{'%a' * 31}b'",
-            f"{_LONG} SELECT count(*) FROM n, texts WHERE short || i LIKE '%{'a' * 60}b%'",
-            f"{_LONG} SELECT count(*) FROM n, texts WHERE short || i GLOB '*{'a' * 60}b*'",
-            f"{_LONG} SELECT count(*) FROM n, texts WHERE short || i GLOB '*[{'b' * 55}a]c'",
-            f"{_LONG} SELECT count(*) FROM n, texts WHERE short || i LIKE '{'_%' * 31}b'",
+            f"{_SHORT} SELECT count(*) FROM n, texts WHERE short || i LIKE '{'%a' * 31}b'",
+            f"{_SHORT} SELECT count(*) FROM n, texts WHERE short || i LIKE '%{'a' * 60}b%'",
+            f"{_SHORT} SELECT count(*) FROM n, texts WHERE short || i GLOB '*{'a' * 60}b*'",
+            f"{_SHORT} SELECT count(*) FROM n, texts WHERE short || i GLOB '*[{'b' * 55}a]c'",
+            f"{_SHORT} SELECT count(*) FROM n, texts WHERE short || i LIKE '{'_%' * 31}b'",
             f"{_LONG} SELECT count(*) FROM n, texts WHERE long || i LIKE '%{'a' * 60}b%'",
             f"{_LONG} SELECT count(*) FROM n, texts WHERE long || i GLOB '*[{'b' * 55}a]c'",
-            f"{_LONG} SELECT count(*) FROM n, texts WHERE "
+            f"{_SHORT} SELECT count(*) FROM n, texts WHERE "
             + " OR ".join(f"short || i LIKE '%{k}%{'a' * 50}b'" for k in range(60)),
             f"{_LONG} SELECT count(*) FROM n, texts WHERE "
             + " OR ".join(f"long || i LIKE '%{k}%{'a' * 50}b'" for k in range(60)),
-            f"{_LONG} SELECT "
+            f"{_SHORT} SELECT "
             + ", ".join(f"short || i LIKE '%{'a' * 50}b'" for k in range(100))
             + " FROM n, texts",
-            f"{_LONG} SELECT {'+'.join(['x'] * 90)} FROM (SELECT {'+'.join(['x'] * 3)} AS x FROM "
+            f"{_SHORT} SELECT {'+'.join(['x'] * 90)} FROM (SELECT {'+'.join(['x'] * 3)} AS x FROM "
             f"(SELECT short || i LIKE '%{'a' * 60}b' AS x FROM n, texts))",
         ],
     ),
@@ -466,14 +467,14 @@ STATEMENTS: dict[str, tuple[set[ErrorKind], list[str]]] = {
         [
             f"{_LONG} SELECT trim(long, long || 'b') FROM texts",
             f"{_LONG} SELECT count(trim(long || i, short)) FROM texts, n",
-            f"{_LONG} SELECT count(ltrim(short || i, short)) FROM texts, n",
-            f"{_LONG} SELECT count(rtrim(short || i, substr(short, 1, 60))) FROM texts, n",
+            f"{_SHORT} SELECT count(ltrim(short || i, short)) FROM texts, n",
+            f"{_SHORT} SELECT count(rtrim(short || i, substr(short, 1, 60))) FROM texts, n",
             f"{_LONG} SELECT max(instr(long, substr(long, 1, 15000) || i)) FROM texts, n",
-            f"{_LONG} SELECT max(instr(short, substr(short, 1, 500) || i)) FROM texts, n",
+            f"{_SHORT} SELECT max(instr(short, substr(short, 1, 500) || i)) FROM texts, n",
             f"{_LONG} SELECT max(replace(long, substr(long, 1, 15000) || i, '')) FROM texts, n",
             f"{_LONG} SELECT max(length(upper(long || i))) FROM texts, n",
-            f"{_LONG} SELECT max(length(strftime(replace(short, 'aa', '%Y'), i))) FROM texts, n",
-            f"{_LONG} SELECT max(json_extract('[' || replace(short, 'aa', '1,') || '1]', '$[' || "
+            f"{_SHORT} SELECT max(length(strftime(replace(short, 'aa', '%Y'), i))) FROM texts, n",
+            f"{_SHORT} SELECT max(json_extract('[' || replace(short, 'aa', '1,') || '1]', '$[' || "
             "(i % 500) || ']')) FROM texts, n",
             f"{_LONG} SELECT max(json_valid(replace(long, 'a', '[') || i)) FROM texts, n",
             f"{_LONG} SELECT max(soundex(long || i)) FROM texts, n",
@@ -481,7 +482,7 @@ STATEMENTS: dict[str, tuple[set[ErrorKind], list[str]]] = {
             f"{_LONG} SELECT {', '.join(f'instr(long, long || {i})' for i in range(120))} "
             "FROM texts",
             f"{_LONG} SELECT {', '.join(f'trim(long, {i})' for i in range(120))} FROM texts",
-            f"{_LONG} SELECT "
+            f"{_SHORT} SELECT "
             + ", ".join(f"instr(short, substr(short, 500) || {i} || i)" for i in range(90))
             + " FROM texts, n",
         ],
