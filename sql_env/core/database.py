@@ -102,6 +102,7 @@ class _OpenFile:
         self.widest_table = max(len(schema.columns) for schema in schemas)
         self.idle: list[Sandbox] = []
         self.last_used = monotonic()
+        self.pooled = True
 
 
 class _Pool:
@@ -123,14 +124,16 @@ class _Pool:
         self._count = 0
 
     def open(self, file: _File) -> _OpenFile:
-        with self._lock:
-            found = self._open.get(file)
-            if found is None:
-                found = self._open[file] = _OpenFile(file)
+        found = self._open.get(file)
+        if found is None:
+            read = _OpenFile(file)  # takes its time on a large file, so nobody waits for it
+            with self._lock:
+                found = self._open.setdefault(file, read)
                 if len(self._open) > self.files:
                     oldest = min(self._open, key=lambda key: self._open[key].last_used)
+                    self._open[oldest].pooled = False
                     self._close(self._open.pop(oldest).idle)
-            return found
+        return found
 
     def take(self, file: _OpenFile) -> Sandbox:
         try:
@@ -142,16 +145,21 @@ class _Pool:
                 idle = [other for other in self._open.values() if other.idle]
                 if idle:
                     self._close(min(idle, key=lambda other: other.last_used).idle)
-            sandbox = Sandbox(file.path, file.table_names, file.widest_table)
             self._count += 1
-        return sandbox
+        try:
+            return Sandbox(file.path, file.table_names, file.widest_table)
+        except BaseException:
+            with self._lock:
+                self._count -= 1
+            raise
 
     def give(self, file: _OpenFile, sandbox: Sandbox) -> None:
-        if sandbox.worn or self._count > self.connections:
-            self.discard(sandbox)
-        else:
-            file.last_used = monotonic()
-            file.idle.append(sandbox)
+        with self._lock:
+            if file.pooled and not sandbox.worn and self._count <= self.connections:
+                file.last_used = monotonic()
+                file.idle.append(sandbox)
+                return
+        self.discard(sandbox)
 
     def discard(self, sandbox: Sandbox) -> None:
         self._close([sandbox])
@@ -204,21 +212,24 @@ class Database:
         begun = monotonic()
         deadline = begun + self.limits.seconds
         try:
-            return self._query(sql, deadline)
-        except MemoryError:
-            _POOL.clear()
-        # It may have been the idle connections that filled SQLite's heap: once more, if it fits.
-        if 2 * monotonic() < begun + deadline:
             try:
                 return self._query(sql, deadline)
             except MemoryError:
-                pass
+                _POOL.clear()
+            # It may have been the idle connections that filled SQLite's heap.
+            if 2 * monotonic() < begun + deadline:
+                return self._query(sql, deadline)
+        except MemoryError:
+            pass
         return QueryResult.failed(
             ErrorKind.TOO_LARGE, "the query needs too much memory: make it simpler"
         )
 
     def _query(self, sql: str, deadline: float) -> QueryResult:
-        sandbox = _POOL.take(self._file)
+        try:
+            sandbox = _POOL.take(self._file)
+        except sqlite3.Error as error:
+            return QueryResult.failed(ErrorKind.OTHER, f"the database is gone: {error}")
         try:
             result = sandbox.query(sql, self.limits, deadline)
         except BaseException:

@@ -397,6 +397,13 @@ class TestOpening:
         assert not result.ok
         assert str(path.parent) not in result.error
 
+    def test_a_file_that_vanished_is_an_error(self, make: Make) -> None:
+        path = make("CREATE TABLE t(x)")
+        database = open_database(path)
+        path.unlink()
+        result = database.query("SELECT * FROM t")
+        assert (result.error_kind, "gone" in result.error) == (ErrorKind.OTHER, True)
+
     def test_a_file_that_was_replaced_is_read_anew(self, make: Make) -> None:
         path = make("CREATE TABLE before (x)")
         assert open_database(path).table_names == ("before",)

@@ -8,6 +8,7 @@ import sqlite3
 import subprocess
 import sys
 import textwrap
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -76,6 +77,22 @@ def test_connections_that_have_seen_much_are_replaced(paths: list[Path]) -> None
         result = database.query(sql)
         assert result.reads == {("t", "x")}
     assert open_descriptors() <= before + 1
+
+
+@needs_proc
+def test_files_are_bounded_and_a_retired_one_still_answers(paths: list[Path]) -> None:
+    pool = module._Pool(connections=4, files=3)
+    files = [pool.open(module._File.at(path)) for path in paths[:10]]
+    before = open_descriptors()
+    for _ in range(3):
+        for number, file in enumerate(files):
+            sandbox = pool.take(file)
+            answer = sandbox.query("SELECT x FROM t", Limits(), time.monotonic() + 1)
+            pool.give(file, sandbox)
+            assert answer.rows == ((number,),)
+    assert open_descriptors() - before == 3
+    pool.clear()
+    assert open_descriptors() == before
 
 
 def test_threads_get_their_own_answers(paths: list[Path]) -> None:
