@@ -106,8 +106,14 @@ class Verb:
         return f"{plural_form if many else singular} {rest}".strip()
 
     def negated(self, many: bool = True) -> str:
-        """`do not work in`, `has not written`, `are not held in`."""
+        """`do not work in`, `has not written`, `are not held in`.
+
+        A past tense (`went|went to`) cannot be negated from its form: such verbs are for relations
+        and events that are never denied.
+        """
         plural_form, singular, rest = self._parts
+        if plural_form == singular:
+            raise ValueError(f"{self.spec!r} cannot be negated: give its perfect or passive")
         if self._is_auxiliary:
             return f"{plural_form if many else singular} not {rest}"
         return f"{'do' if many else 'does'} not {plural_form} {rest}".strip()

@@ -186,7 +186,7 @@ DOMAIN = Domain(
                 ),
                 choice(
                     "status_level",
-                    ("N", "no status"),
+                    ("B", "bronze"),
                     ("S", "silver"),
                     ("G", "gold"),
                     ("P", "platinum"),

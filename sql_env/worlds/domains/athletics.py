@@ -149,7 +149,9 @@ DOMAIN = Domain(
                 Ref("athlete", "belong|belongs to", "have|has achieved"),
                 Ref("meeting", "were|was achieved at", "have|has produced"),
                 Ref("discipline", "are|is in", ""),
-                whole("finish", 1, 12, "finishing position", names=("position", "place")),
+                choice(
+                    "finish", *range(1, 9), words="finishing position", names=("position", "place")
+                ),
                 count("points", 1, 1200, "points", names=("score",)),
                 flag(
                     "record",

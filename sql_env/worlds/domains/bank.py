@@ -39,7 +39,7 @@ DOMAIN = Domain(
                     "assets",
                     900_000,
                     80_000_000,
-                    "total assets",
+                    "asset value",
                     names=("holdings",),
                     peak=0.2,
                     additive=True,

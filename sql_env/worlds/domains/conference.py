@@ -32,7 +32,7 @@ DOMAIN = Domain(
                     names=("affiliation",),
                 ),
                 country(eq="be in {}"),
-                whole("ranking", 1, 400, "world ranking", names=("world_rank",)),
+                count("students", 2_000, 60_000, "students", names=("student_count", "enrolled")),
             ),
             (7, 10),
             ("institution", "university"),

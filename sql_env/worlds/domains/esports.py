@@ -14,7 +14,6 @@ from sql_env.worlds.columns import (
     money,
     person,
     title,
-    whole,
     year,
 )
 from sql_env.worlds.pools import items
@@ -161,7 +160,7 @@ DOMAIN = Domain(
                     most="richest",
                     least="poorest",
                 ),
-                Ref("game", "are|is played in", "have|has been played at"),
+                Ref("game", "feature|features", "have|has been played at"),
             ),
             (8, 12),
             ("tournament",),
@@ -173,13 +172,20 @@ DOMAIN = Domain(
             (
                 Ref("team", "were|was made by", "have|has made"),
                 Ref("tournament", "are|is for", "have|has received"),
-                whole("placement", 1, 16, "final placement", names=("final_rank", "place")),
+                choice(
+                    "placement",
+                    *range(1, 9),
+                    words="final placement",
+                    names=("final_rank", "place"),
+                ),
                 money(
                     "prize_won",
                     0,
                     90_000,
-                    "prize money",
+                    "prize",
                     names=("winnings", "payout"),
+                    nulls=0.3,
+                    missing="have no prize",
                     additive=True,
                 ),
             ),

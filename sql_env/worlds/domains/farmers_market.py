@@ -154,7 +154,7 @@ DOMAIN = Domain(
                 Ref("product", "are|is of", ""),
                 date("sold_on", 2023, 2024, "date", "was made", names=("date", "sale_date")),
                 count("quantity", 1, 40, "units", names=("units", "amount")),
-                money("takings", 3, 380, "takings", additive=True, names=("revenue", "total")),
+                money("takings", 3, 380, "turnover", additive=True, names=("revenue", "total")),
             ),
             (80, 300),
             ("sale",),

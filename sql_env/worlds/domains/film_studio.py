@@ -178,8 +178,7 @@ DOMAIN = Domain(
                 choice(
                     "prize",
                     *items("Golden Reel, Silver Lens, Critics Circle, Audience Award"),
-                    words=("prize",),
-                    eq="be of the kind {}",
+                    words="prize name",
                     names=("award_name",),
                 ),
                 choice(

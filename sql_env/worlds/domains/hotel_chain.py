@@ -59,10 +59,10 @@ DOMAIN = Domain(
                 ),
                 flag(
                     "has_pool",
-                    ("Y", "with a pool"),
-                    ("N", "without a pool"),
+                    ("Y", "a pool"),
+                    ("N", "no pool"),
                     words="pool availability",
-                    eq="be {}",
+                    eq="have {}",
                     names=("pool",),
                 ),
             ),

@@ -53,9 +53,9 @@ DOMAIN = Domain(
                 city(eq="live|lives in {}"),
                 choice(
                     "occupation",
-                    *items("teacher, engineer, nurse, driver, farmer, lawyer, retired"),
+                    *items("teacher, engineer, nurse, driver, farmer, lawyer, baker"),
                     names=("job", "profession"),
-                    eq="have the occupation {}",
+                    eq="work|works as {a}",
                 ),
                 flag(
                     "smoker",

@@ -115,7 +115,7 @@ DOMAIN = Domain(
                     "card_type",
                     *items("adult, student, child, senior"),
                     words=("type of card", "card type"),
-                    eq="have {} cards",
+                    eq="have {a} card",
                     names=("membership",),
                 ),
                 date(

@@ -95,13 +95,13 @@ DOMAIN = Domain(
             (9, 14),
             ("variety",),
             names=("cultivar", "fruit_variety"),
-            called=("{}", "the variety {}"),
+            called=("the variety {}",),
         ),
         Table(
             "tree",
             (
                 Ref("field", "grow|grows in", "have|has"),
-                Ref("variety", "are|is of the variety", ""),
+                Ref("variety", "are|is of", ""),
                 year(
                     "planted",
                     1988,
@@ -171,7 +171,7 @@ DOMAIN = Domain(
             (
                 Ref("worker", "were|was brought in by", "have|has brought in"),
                 Ref("field", "come|comes from", "have|has yielded"),
-                Ref("variety", "are|is of the variety", ""),
+                Ref("variety", "are|is of", ""),
                 date("picked", 2021, 2024, "picking date", "was picked", names=("date", "day")),
                 whole(
                     "weight",

@@ -19,7 +19,7 @@ from sql_env.worlds.columns import (
     year,
 )
 from sql_env.worlds.pools import items
-from sql_env.worlds.schema import Domain, Ref, Table
+from sql_env.worlds.schema import Domain, Link, Ref, Table
 
 DOMAIN = Domain(
     "power_grid",
@@ -94,7 +94,7 @@ DOMAIN = Domain(
                     "emissions",
                     0,
                     820,
-                    "emissions",
+                    "emission rate",
                     unit="{} grams per kilowatt hour",
                     digits=1,
                     names=("co2", "co2_intensity"),
@@ -204,6 +204,28 @@ DOMAIN = Domain(
             ("outage", "power cut"),
             names=("power_cut", "failure"),
         ),
+        Table(
+            "inspection",
+            (
+                Ref("technician", "were|was carried out by", "have|has carried out"),
+                Ref("plant", "took|took place at", "have|has had"),
+                date("inspected_on", 2020, 2024, "date", "took|took place", names=("date", "day")),
+                choice(
+                    "result", *items("passed, failed, repeated"), eq="adj {}", names=("verdict",)
+                ),
+            ),
+            (40, 130),
+            ("inspection",),
+            names=("plant_check",),
+        ),
     ),
-    (),
+    (
+        Link(
+            "inspection",
+            "technician",
+            "plant",
+            "have|has inspected",
+            "have|has been inspected by",
+        ),
+    ),
 )

@@ -168,7 +168,14 @@ DOMAIN = Domain(
                 date(
                     "held_on", 2021, 2024, "date", "took|took place", names=("date", "concert_date")
                 ),
-                count("tickets", 60, 12_000, "tickets sold", names=("tickets_sold", "attendance")),
+                count(
+                    "tickets",
+                    60,
+                    12_000,
+                    "tickets sold",
+                    names=("tickets_sold", "attendance"),
+                    nulls=0.08,
+                ),
                 money(
                     "ticket_price",
                     12,

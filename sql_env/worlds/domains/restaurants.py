@@ -123,9 +123,9 @@ DOMAIN = Domain(
                 phone(0.2),
                 choice(
                     "diet",
-                    *items("vegan, vegetarian, gluten-free, none"),
+                    *items("vegan, vegetarian, gluten-free, kosher"),
                     words=("diet",),
-                    eq="have the diet {}",
+                    eq="follow|follows {a} diet",
                     nulls=0.2,
                     names=("dietary_need",),
                 ),
@@ -172,8 +172,8 @@ DOMAIN = Domain(
             "reservation",
             "guest",
             "restaurant",
-            "have|has reserved at",
-            "have|has been reserved by",
+            "have|has booked a table at",
+            "have|has been booked by",
         ),
     ),
 )

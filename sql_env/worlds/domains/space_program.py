@@ -138,7 +138,7 @@ DOMAIN = Domain(
                 choice(
                     "destination",
                     *items("Moon, Mars, low Earth orbit, Venus, asteroid belt"),
-                    eq="go|goes to the destination {}",
+                    eq="have the destination {}",
                     names=("target", "heading"),
                 ),
                 date(

@@ -136,7 +136,7 @@ DOMAIN = Domain(
                     "monthly_pay",
                     1_500,
                     6_800,
-                    "monthly pay",
+                    "monthly salary",
                     names=("salary", "pay"),
                     most="best-paid",
                     least="worst-paid",
@@ -163,7 +163,7 @@ DOMAIN = Domain(
                 choice(
                     "newspaper",
                     *items("Daily Post, Evening Mirror, The Observer, City Herald"),
-                    eq="appeared|appeared in {}",
+                    eq="was printed in {}",
                     names=("paper",),
                 ),
                 whole(

@@ -117,7 +117,7 @@ DOMAIN = Domain(
             (11, 14),
             ("species",),
             names=("animal_species",),
-            called=("the {}", "the species {}"),
+            called=("the species {}",),
         ),
         Table(
             "animal",
@@ -146,7 +146,7 @@ DOMAIN = Domain(
                     most="heaviest",
                     least="lightest",
                 ),
-                Ref("species", "belong|belongs to the species", ""),
+                Ref("species", "belong|belongs to", ""),
                 Ref("enclosure", "live|lives in", "house|houses"),
             ),
             (26, 34),

@@ -12,6 +12,7 @@ from sql_env.worlds.intents.base import (
 )
 from sql_env.worlds.query import Query, at
 from sql_env.worlds.subjects import Subject, display_sql, names_of
+from sql_env.worlds.world import WorldTable
 
 LIST_PHRASINGS = (
     "What are the {names} of the {np}?",
@@ -58,7 +59,7 @@ def _filtered_list(
     return ask.draft(query, differs=differs, **words)
 
 
-@intent("easy", *LIST_PHRASINGS, may_be_empty=True)
+@intent("easy", *LIST_PHRASINGS)
 def filtered_list(ask: Asker) -> Draft | None:
     return _filtered_list(ask)
 
@@ -195,9 +196,52 @@ def filtered_count(ask: Asker) -> Draft | None:
     return _filtered_count(ask, 1)
 
 
-@intent("medium", *COUNT_PHRASINGS, may_be_empty=True)
+@intent("medium", *COUNT_PHRASINGS)
 def filtered_count_two(ask: Asker) -> Draft | None:
     return _filtered_count(ask, 2)
+
+
+def _disjoint(ask: Asker) -> tuple[WorldTable, Condition, Condition] | None:
+    """Two conditions that are each met by some rows and by none together."""
+    table = ask.table(named=True)
+    first = ask.condition(table, share=(0.03, 0.3)) if table else None
+    if table is None or first is None:
+        return None
+    second = ask.condition(table, share=(0.03, 0.3), without=[first.column])
+    if second is None or set(first.matches()) & set(second.matches()):
+        return None
+    return table, first, second
+
+
+@intent("medium", *LIST_PHRASINGS, may_be_empty=True)
+def nothing_found(ask: Asker) -> Draft | None:
+    """An empty list, on purpose: an agent must be able to answer that there is none."""
+    found = _disjoint(ask)
+    if found is None:
+        return None
+    table, *conditions = found
+    query = Query([table], display_sql(table), where=[c.sql() for c in conditions])
+    subject = ask.subject(table, *(c.saying for c in conditions))
+    return ask.draft(
+        query,
+        names=names_of(table),
+        name=names_of(table, False),
+        np=subject.phrase(),
+        plain=subject.plain,
+        vp=subject.predicate(),
+        one=subject.phrase(many=False),
+    )
+
+
+@intent("medium", *COUNT_PHRASINGS, may_be_empty=True)
+def none_counted(ask: Asker) -> Draft | None:
+    """A count of zero, on purpose."""
+    found = _disjoint(ask)
+    if found is None:
+        return None
+    table, *conditions = found
+    query = Query([table], ["count(*)"], where=[c.sql() for c in conditions])
+    return ask.draft(query, **count_words(ask.subject(table, *(c.saying for c in conditions))))
 
 
 @intent(

@@ -147,7 +147,7 @@ def category_both(ask: Asker) -> Draft | None:
     "Which {columns} have {one} but no {other}?",
     "Find the {columns} that occur among {one} but not among {other}.",
     "List the {columns} for which there are {one} but no {other}.",
-    "What are the {columns} of {one} that no {others} have?",
+    "What are the {columns} of {one} that no {other} have?",
     "Show every {column} found among {one} and never among {other}.",
     "Give the {columns} with {one} and without any {other}.",
 )
