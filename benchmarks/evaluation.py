@@ -1,6 +1,6 @@
 """What evaluating costs on top of the environment itself.
 
-    python benchmarks/evaluation.py [--dataset DIR] [--split eval] [--rounds 9]
+    python benchmarks/evaluation.py [--dataset DIR] [--split eval] [--rounds 25]
 
 The random policy plays every question once. Its actions are then played again in a bare loop of
 `reset` and `step`, without a policy and without keeping anything. The ratio of the two is what
@@ -66,7 +66,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--dataset", type=Path, default=SPIDER if SPIDER.is_dir() else None)
     parser.add_argument("--split", default="eval")
-    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--rounds", type=int, default=25)
     options = parser.parse_args()
     dataset = Dataset.at(options.dataset) if options.dataset else Dataset.embedded()
     questions = filter_questions(dataset.load(), split=options.split)

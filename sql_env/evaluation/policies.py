@@ -94,17 +94,19 @@ class RandomPolicy:
         queried = any(entry.startswith("QUERY: ") for entry in observation.action_history)
         if queried and observation.metadata.get("allow_last", True) and self._random.random() < 0.5:
             return LAST_RESULT
-        cells = [cell for row in observation.result.split("\n")[1:] for cell in row.split(" | ")]
-        return self._random.choice(cells) if cells else str(self._random.randrange(10))
+        rows = observation.result.split("\n")[1:]
+        if not rows:
+            return str(self._random.randrange(10))
+        return self._random.choice(self._random.choice(rows).split(" | "))
 
 
 def _described_columns(table: str, schema_info: str) -> list[str]:
     """The column names of `table`, where it has been described."""
-    for block in schema_info.split("\n\n"):
-        heading, *lines = block.split("\n")
-        if heading.startswith(f"{table} ("):
-            return [line.split(" ")[0] for line in lines if " -> " not in line]
-    return []
+    start = f"\n\n{schema_info}".find(f"\n\n{table} (")
+    if start < 0:
+        return []
+    lines = schema_info[start:].partition("\n\n")[0].split("\n")[1:]
+    return [line.partition(" ")[0] for line in lines if " -> " not in line]
 
 
 class OraclePolicy:
