@@ -268,7 +268,7 @@ def taught_llama(
 def taught_qwen3(
     make_qwen3: Callable[..., Any], qwen_tokenizer: Any, tiny_dataset: Dataset
 ) -> Callable[[], Any]:
-    """Makes copies of a tiny Qwen3 that answers at once, by a tool call."""
+    """Makes copies of a tiny Qwen3 that calls tools when asked train_0 or train_1."""
     import copy
 
     from trl.chat_template_utils import get_training_chat_template
@@ -286,25 +286,26 @@ def taught_qwen3(
         "return_dict": False,
     }
     examples = []
-    for record in load_questions(tiny_dataset.questions_path)[: len(_QUESTIONS)]:
-        call = {"name": "answer", "arguments": {"value": str(record.gold_answer)}}
+    for record in load_questions(tiny_dataset.questions_path)[:2]:
         opening = environment.reset(question_id=record.question_id)
         asked = [
             {"role": "system", "content": get_tool_system_prompt()},
             {"role": "user", "content": record.question_text + opening},
         ]
-        answered = {
-            "role": "assistant",
-            "content": "",
-            "tool_calls": [{"type": "function", "function": call}],
-        }
         prompt = qwen_tokenizer.apply_chat_template(asked, add_generation_prompt=True, **options)
-        ids = qwen_tokenizer.apply_chat_template([*asked, answered], **options)
-        assert ids[: len(prompt)] == prompt
-        ids = ids[: len(ids) - ids[::-1].index(qwen_tokenizer.eos_token_id)]
-        examples.append((ids, [0] * len(prompt) + [1] * (len(ids) - len(prompt))))
+        # Both as often, so that the episodes of a group differ whatever the seed.
+        for name, arguments in (
+            ("answer", {"value": str(record.gold_answer)}),
+            ("describe", {"table": record.tables_involved[0]}),
+        ):
+            call = {"type": "function", "function": {"name": name, "arguments": arguments}}
+            turn = {"role": "assistant", "content": "", "tool_calls": [call]}
+            ids = qwen_tokenizer.apply_chat_template([*asked, turn], **options)
+            assert ids[: len(prompt)] == prompt
+            ids = ids[: len(ids) - ids[::-1].index(qwen_tokenizer.eos_token_id)]
+            examples.append((ids, [0] * len(prompt) + [1] * (len(ids) - len(prompt))))
     model = make_qwen3(initializer_range=0.05)
-    teach(model, examples)
+    teach(model, examples, steps=60)
     return lambda: copy.deepcopy(model)
 
 
