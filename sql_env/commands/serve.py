@@ -7,6 +7,9 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.markup import escape
+
+console = Console(stderr=True)
 
 
 def serve(
@@ -43,7 +46,6 @@ def serve(
     from sql_env.questions import Dataset, QuestionLoadError
     from sql_env.server.settings import ServerSettings, ServerSettingsError
 
-    console = Console(stderr=True)
     try:
         settings = ServerSettings(
             host=host,
@@ -57,17 +59,14 @@ def serve(
             hide_gold=hide_gold,
         )
         questions = (Dataset.at(dataset) if dataset else Dataset.embedded()).load()
+        listener = settings.listen()
     except (ServerSettingsError, QuestionLoadError) as error:
-        console.print(f"[red]sql-env serve:[/] {error}", highlight=False, soft_wrap=True)
-        raise typer.Exit(2) from error
-
+        raise _stop(str(error)) from error
     try:
         from sql_env.server.app import run
     except ModuleNotFoundError as error:
-        console.print(
-            f"[red]sql-env serve:[/] {error.name} is not installed: pip install 'sql_env\\[server]'"
-        )
-        raise typer.Exit(2) from error
+        raise _stop(f"{error.name} is not installed: pip install 'sql_env[server]'") from error
+
     databases = len({record.database_name for record in questions})
     each = f" in each of {workers} workers" if workers > 1 else ""
     console.print(
@@ -77,4 +76,10 @@ def serve(
         f"  up to {max_sessions} sessions{each}; Ctrl-C to stop",
         highlight=False,
     )
-    run(settings)
+    with listener:
+        run(settings, listener)
+
+
+def _stop(reason: str) -> typer.Exit:
+    console.print(f"[red]sql-env serve:[/] {escape(reason)}", highlight=False, soft_wrap=True)
+    return typer.Exit(2)

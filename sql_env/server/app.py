@@ -10,6 +10,7 @@ before its routes the page.
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -90,8 +91,6 @@ def create() -> FastAPI:
 def uvicorn_options(settings: ServerSettings) -> dict[str, Any]:
     """How uvicorn is set up for these settings."""
     return {
-        "host": settings.host,
-        "port": settings.port,
         "log_level": "warning",
         # `traffic` answers a large message; this is for one too large to be read at all.
         "ws_max_size": 8 * settings.max_message_bytes,
@@ -100,12 +99,13 @@ def uvicorn_options(settings: ServerSettings) -> dict[str, Any]:
     }
 
 
-def run(settings: ServerSettings) -> None:
-    """Serve until interrupted."""
+def run(settings: ServerSettings, listener: socket.socket) -> None:
+    """Serve on `listener`, which `settings.listen()` opened, until interrupted."""
     os.environ[_SETTINGS_VARIABLE] = settings.to_json()
     uvicorn.run(
         f"{__name__}:{create.__name__}",
         factory=True,
+        fd=listener.fileno(),
         workers=settings.workers,
         timeout_worker_healthcheck=60,  # a worker imports for some seconds before it answers
         **uvicorn_options(settings),
@@ -114,7 +114,9 @@ def run(settings: ServerSettings) -> None:
 
 def main() -> None:
     """Serve the embedded data on this machine; `sql-env serve` has the options."""
-    run(ServerSettings())
+    settings = ServerSettings()
+    with settings.listen() as listener:
+        run(settings, listener)
 
 
 def _answer_with(status: int) -> Callable[[Request, Exception], JSONResponse]:

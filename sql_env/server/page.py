@@ -29,7 +29,7 @@ _HEADERS = {
         "frame-ancestors 'self' https://huggingface.co"
     ),
     "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
+    "Referrer-Policy": "same-origin",
 }
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -79,7 +78,7 @@ def start_server(settings: ServerSettings) -> Running:
 
     from sql_env.server.app import build_app, uvicorn_options
 
-    listener = socket.create_server(("127.0.0.1", settings.port if settings.port != 8000 else 0))
+    listener = replace(settings, port=0).listen()
     settings = replace(settings, port=listener.getsockname()[1])
     server = uvicorn.Server(uvicorn.Config(build_app(settings), **uvicorn_options(settings)))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
@@ -87,8 +86,9 @@ def start_server(settings: ServerSettings) -> Running:
     http = httpx.Client(base_url=f"http://127.0.0.1:{settings.port}", trust_env=False)
 
     def stop() -> None:
-        server.should_exit = server.force_exit = True
+        server.should_exit = True
         thread.join(10)
+        assert not thread.is_alive(), "the server did not stop"
         http.close()
 
     while not server.started:

@@ -12,6 +12,7 @@ let busy = false;
 // -- talking to the server -----------------------------------------------------------------------
 
 async function begin(options) {
+  if (busy) return;
   await whileBusy(async () => {
     const data = await session.reset({ ...options, details: true });
     const { metadata, budget_remaining: budget } = data.observation;
@@ -177,14 +178,13 @@ function showNotice(error) {
   notice.hidden = false;
 }
 
+// A button that is switched off loses the focus, so none is while the server thinks: see `play`.
 function enable() {
-  const idle = !busy && game !== null;
-  const playing = idle && !game.done;
+  const playing = game !== null && !game.done;
   for (const button of document.querySelectorAll("#tables .look, #run, #submit")) {
     button.disabled = !playing;
   }
   byId("use-last").disabled = !(playing && game.hasResult && game.metadata.allow_last);
-  byId("next").disabled = byId("again").disabled = busy;
 }
 
 // -- the editor ----------------------------------------------------------------------------------
