@@ -191,16 +191,15 @@ def play(
     for episode in episodes:
         episode.begin()
     clock.lap("environment")
-    openings = layout.encode_all([format_observation(episode.observation) for episode in episodes])
     talks = [
         Conversation(
             layout,
             get_system_prompt(),
-            opening,
+            format_observation(episode.observation),
             max_tokens=config.max_context_tokens,
             reserve=config.max_new_tokens,
         )
-        for opening in openings
+        for episode in episodes
     ]
     backend.begin()
     live = list(range(len(episodes)))
@@ -218,9 +217,8 @@ def play(
             episodes[i].advance(action, generated)
         clock.lap("environment")
         live = [i for i in live if not episodes[i].observation.done]
-        turns = layout.encode_all([format_observation(episodes[i].observation) for i in live])
-        for i, turn in zip(live, turns, strict=True):
-            talks[i].add_observation(turn)
+        for i in live:
+            talks[i].add_observation(format_observation(episodes[i].observation))
     for episode in episodes:
         episode.env.close()
     clock.lap("other")
