@@ -34,6 +34,7 @@ def register(app: typer.Typer) -> None:
     """Add the commands of this module to `app`."""
     app.command("train")(train_command)
     app.command("warmup")(warmup_command)
+    app.command("trajectories")(trajectories_command)
 
 
 def train_command(
@@ -78,6 +79,32 @@ def warmup_command(
     console = _console()
     with _user_errors(console):
         _warm_up(_config(preset, config, settings, dataset, out), console)
+
+
+def trajectories_command(
+    out: Annotated[Path, typer.Argument(help="The JSONL file to write.")],
+    preset: Preset = None,
+    config: ConfigFile = None,
+    settings: Settings = None,
+    dataset: DatasetFolder = None,
+) -> None:
+    """Write the episodes a warm-up would imitate, one JSON line each.
+
+    To read what a model is taught, or to play them once for several runs:
+    `sql-env warmup --set warmup.trajectories=FILE`.
+    """
+    console = _console()
+    with _user_errors(console):
+        from sql_env.questions import filter_questions, load_questions
+        from sql_env.training.warmup import play_trajectories, save_trajectories
+
+        run_config = _config(preset, config, settings, dataset, None)
+        loaded = load_questions(run_config.dataset.questions_path)
+        questions = filter_questions(loaded, split=run_config.warmup.split)
+        with console.status(f"Playing {len(questions)} questions"):
+            trajectories = play_trajectories(run_config, questions)
+        save_trajectories(trajectories, out)
+        console.print(f"{out}: {len(trajectories)} episodes of {len(questions)} questions")
 
 
 def _train(config: GRPOConfig, console: Console, *, resuming: bool) -> None:

@@ -67,6 +67,7 @@ class WarmupConfig:
     Attributes:
         split: the questions to imitate on; several splits as `train+wide`.
         mix: how often each shape of trajectory occurs.
+        trajectories: a file that `sql-env trajectories` wrote, instead of playing them anew.
         recovery_epochs: a second stage that adds the model's own failed queries, mended; 0 is off.
         recovery_questions: play only so many questions to find failed queries; None plays all.
         recovery_rate: the second stage's learning rate, as a share of the first's.
@@ -74,6 +75,7 @@ class WarmupConfig:
 
     split: str = "train"
     mix: TrajectoryMix = field(default_factory=TrajectoryMix)
+    trajectories: str | None = None
     recovery_epochs: float = field(default=0.0, metadata={"min": 0.0})
     recovery_questions: int | None = field(default=None, metadata={"min": 1})
     recovery_rate: float = field(default=0.5, metadata={"above": 0.0})

@@ -103,10 +103,9 @@ def build_trainer(
         callbacks: besides the one that writes the run folder.
     """
     os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
-    from trl import GRPOTrainer
-
     from sql_env.training.callbacks import RunLogCallback
     from sql_env.training.rewards import REWARD_FUNCTIONS
+    from sql_env.training.trimming import TrimmingGRPOTrainer
 
     keeper = RunLogCallback(RunLog(config.output_dir), config.transcripts_per_round)
     player: dict[str, Any]
@@ -119,7 +118,7 @@ def build_trainer(
         from sql_env.training.tool_environment import SQLToolEnvironment
 
         player = {"environment_factory": partial(SQLToolEnvironment, config)}
-    trainer = GRPOTrainer(
+    trainer = TrimmingGRPOTrainer(
         model=model,
         args=config.to_trl(),
         train_dataset=schedule_prompts(

@@ -32,6 +32,10 @@ class Turn:
     action: str
     imitated: bool = True
 
+    @property
+    def texts(self) -> tuple[str, str]:
+        return self.observation, self.action
+
 
 @dataclass(frozen=True)
 class Trajectory:
@@ -111,11 +115,9 @@ class Trajectories:
         self.mix = mix
         self.seed = seed
 
-    def play(
-        self, records: Sequence[QuestionRecord], copies: int = 1, first_copy: int = 0
-    ) -> Iterator[Trajectory]:
+    def play(self, records: Sequence[QuestionRecord], copies: int = 1) -> Iterator[Trajectory]:
         """Up to `copies` differently shaped trajectories per question; failures are left out."""
-        for copy in range(first_copy, first_copy + copies):
+        for copy in range(copies):
             for record in records:
                 draw = random.Random(f"{self.seed}/{copy}/{record.question_id}")
                 trajectory = self.play_one(record, draw)

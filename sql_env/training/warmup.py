@@ -11,21 +11,22 @@ queries are mended.
 from __future__ import annotations
 
 import dataclasses
+import gc
 import json
 import random
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sql_env.evaluation.conversation import ChatLayout, ContextWindowError, Conversation
+from sql_env.evaluation.conversation import ChatLayout, Conversation
 from sql_env.models import QuestionRecord
-from sql_env.questions import filter_questions, load_questions
+from sql_env.questions import QuestionLoadError, filter_questions, load_questions
 from sql_env.server.sql_environment import SQLEnvironment
 from sql_env.training.config import GRPOConfig
 from sql_env.training.prompts import get_system_prompt
 from sql_env.training.recovery import recoveries
-from sql_env.training.trajectories import Trajectories, Trajectory
+from sql_env.training.trajectories import Trajectories, Trajectory, Turn
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -53,16 +54,23 @@ def warm_up(
     if questions is None:
         loaded = load_questions(config.dataset.questions_path)
         questions = filter_questions(loaded, split=settings.split)
-    source = Trajectories(_environments(config, questions), settings.mix, config.seed)
-    shown = list(source.play(questions, settings.trajectories_per_question))
+    if settings.trajectories is not None:
+        shown = load_trajectories(settings.trajectories)
+    else:
+        shown = play_trajectories(config, questions)
     log = train_on(shown, "imitate", config, model, tokenizer, callbacks)
     if settings.recovery_epochs:
         mended = mend_own_mistakes(config, model, tokenizer, questions)
-        copies = settings.trajectories_per_question
-        again = source.play(questions, copies, first_copy=copies)
-        log += train_on([*again, *mended], "recover", config, model, tokenizer, callbacks)
-    source.close()
+        log += train_on([*shown, *mended], "recover", config, model, tokenizer, callbacks)
     return log
+
+
+def play_trajectories(config: GRPOConfig, questions: Sequence[QuestionRecord]) -> list[Trajectory]:
+    """What the first stage imitates, in shapes drawn from the seed."""
+    source = Trajectories(_environments(config, questions), config.warmup.mix, config.seed)
+    shown = list(source.play(questions, config.warmup.trajectories_per_question))
+    source.close()
+    return shown
 
 
 def mend_own_mistakes(
@@ -78,8 +86,18 @@ def mend_own_mistakes(
     wanted = config.warmup.recovery_questions or len(questions)
     chosen = draw.sample(list(questions), min(wanted, len(questions)))
     played = play_questions(chosen, model, tokenizer, config)
+    release_memory()
     environments = _environments(config, questions)
     return list(recoveries(zip(chosen, played, strict=True), environments, config.seed))
+
+
+def release_memory() -> None:
+    """Give the engine's cache and graphs back to the GPU before the next stage needs the room."""
+    import torch
+
+    gc.collect()
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
 
 
 def train_on(
@@ -133,6 +151,8 @@ def train_on(
     started = time.monotonic()
     trainer.train()
     seconds = time.monotonic() - started
+    trainer.save_model()
+    release_memory()
     tokens = sum(examples["length"])
     summary = {"examples": len(examples), "tokens_per_epoch": tokens, "seconds": round(seconds, 1)}
     return [{"stage": stage, **entry} for entry in [*trainer.state.log_history, summary]]
@@ -148,12 +168,12 @@ def as_examples(
     from datasets import Dataset
 
     layout = ChatLayout.of(tokenizer, enable_thinking=config.enable_thinking)
+    trajectories = list(trajectories)
+    texts = {text for item in trajectories for turn in item.turns for text in turn.texts}
+    ids_of = dict(zip(texts, layout.encode_all(list(texts)), strict=True))
     rows = []
     for trajectory in trajectories:
-        try:
-            ids, labels = tokens_and_labels(trajectory, layout, config.max_context_tokens)
-        except ContextWindowError:
-            continue
+        ids, labels = tokens_and_labels(trajectory, layout, ids_of)
         if len(ids) <= config.max_context_tokens:
             rows.append({"input_ids": ids, "labels": labels, "length": len(ids)})
     if not rows:
@@ -164,33 +184,61 @@ def as_examples(
 
 
 def tokens_and_labels(
-    trajectory: Trajectory, layout: ChatLayout, max_tokens: int
+    trajectory: Trajectory, layout: ChatLayout, ids_of: Mapping[str, list[int]]
 ) -> tuple[list[int], list[int]]:
-    """One trajectory as (input ids, labels)."""
-    first, *rest = trajectory.turns
-    talk = Conversation(layout, get_system_prompt(), first.observation)
-    imitated: list[bool] = []
-    for turn in [first, *rest]:
-        if turn is not first:
-            before = len(talk.completion_ids)
-            talk.add_observation(turn.observation)
-            imitated += [False] * (len(talk.completion_ids) - before)
-        before = len(imitated)
-        talk.add_assistant_text(turn.action)
-        imitated += [turn.imitated] * (len(talk.completion_ids) - before)
+    """One trajectory as (input ids, labels).
+
+    Args:
+        ids_of: the tokens of every observation and action in it.
+    """
+    end = layout.tokenizer.eos_token_id
+    talk = Conversation(layout, get_system_prompt(), ids_of[trajectory.turns[0].observation])
+    learned: list[bool] = []
+    for number, turn in enumerate(trajectory.turns):
+        if number:
+            talk.add_observation(ids_of[turn.observation])
+            learned += [False] * (len(talk.completion_ids) - len(learned))
+        action = [*ids_of[turn.action], end]
+        talk.add_completion(action)
+        learned += [turn.imitated] * len(action)
     labels = [
-        token if learn and mask else IGNORED
-        for token, mask, learn in zip(talk.completion_ids, talk.env_mask, imitated, strict=True)
+        token if learn else IGNORED
+        for token, learn in zip(talk.completion_ids, learned, strict=True)
     ]
     return talk.prompt_ids + talk.completion_ids, [IGNORED] * len(talk.prompt_ids) + labels
 
 
 def save_trajectories(trajectories: Iterable[Trajectory], path: Path) -> None:
-    """One JSON line per trajectory, to read what a model is taught."""
+    """One JSON line per trajectory: to read what a model is taught, or to play them only once."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w", encoding="utf-8") as file:
         for trajectory in trajectories:
             file.write(json.dumps(dataclasses.asdict(trajectory), ensure_ascii=False) + "\n")
+
+
+def load_trajectories(path: Path | str) -> list[Trajectory]:
+    """What `save_trajectories` wrote.
+
+    Raises:
+        QuestionLoadError: the file is missing, or a line of it is no trajectory.
+    """
+    try:
+        lines = Path(path).read_text(encoding="utf-8").splitlines()
+    except OSError as error:
+        raise QuestionLoadError(
+            f"{path}: cannot be read ({error.strerror}): write it with sql-env trajectories"
+        ) from error
+    return [_trajectory_of(line, f"{path}, line {number}") for number, line in enumerate(lines, 1)]
+
+
+def _trajectory_of(line: str, place: str) -> Trajectory:
+    try:
+        row = json.loads(line)
+        return Trajectory(row["question_id"], tuple(Turn(**turn) for turn in row["turns"]))
+    except (json.JSONDecodeError, KeyError, TypeError) as error:
+        raise QuestionLoadError(
+            f"{place}: not a trajectory ({error}): write the file anew with sql-env trajectories"
+        ) from error
 
 
 class _Environments:
