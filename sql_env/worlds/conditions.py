@@ -223,6 +223,13 @@ def _not_eq(column: WorldColumn, rng: random.Random) -> Condition | None:
         else rng.choice(column.known)
     )
     positive = equality(column, value, rng)
+    if positive.kind == "type":
+        words, said = rng.choice(column.spec.words), column.spoken(value)
+        other = with_article(f"{words} other than {said}")
+        positive = Saying("whose", f"{words} is not {said}", other)
+        return Condition(
+            column, f"{{}} != {literal(value)}", positive, lambda x: x != value, "not_eq", (value,)
+        )
     base, _, rest = positive.negated(True).partition(" ")
     one = positive.negated(False).partition(" ")[0]
     saying = Saying("verb", f"{base}|{one} {rest}")
@@ -238,7 +245,7 @@ def _in(column: WorldColumn, rng: random.Random) -> Condition | None:
     picked = rng.sample(values, rng.choice((2, 2, 3)))
     said = listing([column.spoken(value) for value in picked], "or")
     spec = column.spec
-    if spec.eq and not spec.eq.startswith("adj"):
+    if spec.eq and not spec.eq.startswith(("adj", "type")):
         saying = Saying.parse(spec.eq, said)
     else:
         words = rng.choice(spec.words)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 _IRREGULAR = {
     "person": "people",
@@ -144,6 +144,7 @@ class Saying:
     Kinds:
         be: `older than 30`; was: `published in 1990`; have: `a salary above 10`;
         verb: `earn|earns more than 10`; adj: `retired` (before the noun);
+        type: `metro` (before the noun, and with it in the predicate: `are metro lines`);
         whose: `salary is above 10`, with a predicate of kind `have` beside it.
     """
 
@@ -156,9 +157,13 @@ class Saying:
         """From a column's own words: `be older than {}`, `adj {}`, `work|works as {a}`."""
         filled = spec.format(*values, a=with_article(values[0]) if values else "")
         first, _, rest = filled.partition(" ")
-        if first in ("be", "was", "have", "adj", "whose"):
+        if first in ("be", "was", "have", "adj", "type", "whose"):
             return cls(first, rest)
         return cls("verb", filled)
+
+    def about(self, noun: str) -> Saying:
+        """The same, bound to the noun it is said of; only `type` needs it."""
+        return replace(self, predicate_text=noun) if self.kind == "type" else self
 
     def modifier(self, who: str, many: bool = True) -> str:
         """What follows the noun; `who` is the relative pronoun that fits it."""
@@ -182,6 +187,9 @@ class Saying:
             return Verb(self.text).form(many)
         if self.kind == "whose":
             return f"{'have' if many else 'has'} {self.predicate_text}"
+        if self.kind == "type":
+            noun = f"{self.text} {self.predicate_text}"
+            return f"are {plural(noun)}" if many else f"is {with_article(noun)}"
         lead = {"be": ("are", "is"), "was": ("were", "was"), "have": ("have", "has")}
         many_form, one_form = lead.get(self.kind, ("are", "is"))
         return f"{many_form if many else one_form} {self.text}"

@@ -99,10 +99,9 @@ def generate_dataset(
         split_records(records, eval_fraction, seed)
         (folder / "questions").mkdir()
         for split in ("train", "eval"):
-            write_questions(
-                folder / "questions" / f"questions_{split}.json",
-                [record for record in records if record["split"] == split],
-            )
+            chosen = [record for record in records if record["split"] == split]
+            if chosen:
+                write_questions(folder / "questions" / f"questions_{split}.json", chosen)
         summary = _summary(records, databases, folder)
         for part in ("databases", "questions"):
             shutil.rmtree(out / part, ignore_errors=True)

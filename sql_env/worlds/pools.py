@@ -109,3 +109,7 @@ CITIES = {
     "Wellington": "New Zealand",
     "Zurich": "Switzerland",
 }
+
+COUNTRIES_WITH_ARTICLE = frozenset(
+    items("Czech Republic, Netherlands, United Kingdom, United States")
+)

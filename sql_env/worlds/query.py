@@ -63,10 +63,10 @@ class Query:
     @property
     def sql(self) -> str:
         positions = list(range(len(self.tables)))
-        joins = [(right, left, hop) for left, hop, right in self.joins]
+        joins = self.joins
         if self.flipped:
             positions.reverse()
-            joins = [(left, right, hop) for left, hop, right in reversed(self.joins)]
+            joins = joins[::-1]
         named = len(positions) > 1 or self.always_alias
         aliases = {p: f"T{i}" for i, p in enumerate(positions, self.first_alias)}
 
@@ -76,11 +76,11 @@ class Query:
 
         parts = ["SELECT DISTINCT" if self.distinct else "SELECT", ", ".join(self.select)]
         parts += ["FROM", table(positions[0])]
-        for new, _old, hop in joins:
-            left, right = (hop.left_column, hop.right_column)
-            near, far = (_old, new) if not self.flipped else (new, _old)
-            on = f"{aliases[near]}.{left} = {aliases[far]}.{right}"
-            parts.append(f"JOIN {table(new)} ON {on}")
+        for left, hop, right in joins:
+            sides = [f"{aliases[left]}.{hop.left_column}", f"{aliases[right]}.{hop.right_column}"]
+            if self.flipped:
+                sides.reverse()
+            parts.append(f"JOIN {table(left if self.flipped else right)} ON {' = '.join(sides)}")
         if self.where:
             parts.append("WHERE " + " AND ".join(self.where))
         if self.group:

@@ -19,6 +19,10 @@ class Subject:
     noun: str
     sayings: tuple[Saying, ...] = ()
 
+    def __post_init__(self) -> None:
+        bound = tuple(saying.about(self.noun) for saying in self.sayings)
+        object.__setattr__(self, "sayings", bound)
+
     def narrowed(self, *sayings: Saying) -> Subject:
         return replace(self, sayings=(*self.sayings, *sayings))
 
@@ -30,8 +34,8 @@ class Subject:
     def phrase(self, many: bool = True, before: str = "") -> str:
         """The noun with everything said about it; `before` goes where an adjective goes."""
         who = self.table.who
-        adjectives = [s.text for s in self.sayings if s.kind == "adj"]
-        rest = [s for s in self.sayings if s.kind != "adj"]
+        adjectives = [s.text for s in self.sayings if s.kind in ("adj", "type")]
+        rest = [s for s in self.sayings if s.kind not in ("adj", "type")]
         noun = self.plain if many else self.noun
         parts = [before, *adjectives, noun]
         if rest:

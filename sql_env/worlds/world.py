@@ -7,6 +7,7 @@ from typing import Any
 
 from sql_env.worlds.english import Verb
 from sql_env.worlds.naming import Style
+from sql_env.worlds.pools import COUNTRIES_WITH_ARTICLE
 from sql_env.worlds.schema import Column, Domain, Ref, Table
 from sql_env.worlds.values import Choice
 
@@ -39,7 +40,7 @@ class WorldColumn:
         """A value as people say it."""
         if self.choice is not None:
             return self.choice.spoken(value)
-        return str(value)
+        return f"the {value}" if value in COUNTRIES_WITH_ARTICLE else str(value)
 
     @property
     def sqlite_type(self) -> str:

@@ -210,7 +210,7 @@ DOMAIN = Domain(
                 choice(
                     "cabin",
                     *items("economy, premium, business"),
-                    eq="adj {}",
+                    eq="type {}",
                     words=("cabin", "travel class"),
                     names=("travel_class", "fare_class"),
                 ),

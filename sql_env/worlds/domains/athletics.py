@@ -105,7 +105,7 @@ DOMAIN = Domain(
                 choice(
                     "category",
                     *items("track, field, road, combined"),
-                    eq="adj {}",
+                    eq="type {}",
                     names=("kind", "event_group"),
                 ),
                 flag(

@@ -63,7 +63,7 @@ DOMAIN = Domain(
                     ("P", "private"),
                     ("B", "business"),
                     words=("customer segment", "segment"),
-                    eq="adj {}",
+                    eq="type {}",
                     names=("customer_type",),
                 ),
                 whole(
@@ -92,7 +92,7 @@ DOMAIN = Domain(
                     "kind",
                     *items("checking, savings, business, joint"),
                     words=("account type", "type"),
-                    eq="adj {}",
+                    eq="type {}",
                     names=("account_type",),
                 ),
                 money(

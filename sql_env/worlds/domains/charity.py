@@ -68,7 +68,7 @@ DOMAIN = Domain(
                     "kind",
                     *items("private, corporate, foundation"),
                     words=("donor type",),
-                    eq="adj {}",
+                    eq="type {}",
                     names=("donor_type",),
                 ),
                 country(eq="come|comes from {}"),

@@ -57,7 +57,7 @@ DOMAIN = Domain(
                 choice(
                     "mode",
                     *items("bus, tram, metro, ferry"),
-                    eq="adj {}",
+                    eq="type {}",
                     names=("vehicle_kind", "kind"),
                     words=("mode of transport", "mode"),
                 ),

@@ -35,7 +35,7 @@ DOMAIN = Domain(
                 choice(
                     "genre",
                     *items("strategy, shooter, racing, fighting"),
-                    eq="adj {}",
+                    eq="type {}",
                     names=("kind", "category"),
                 ),
                 year(

@@ -152,7 +152,7 @@ DOMAIN = Domain(
                 choice(
                     "kind",
                     *items("lead, supporting, cameo, voice"),
-                    eq="adj {}",
+                    eq="type {}",
                     names=("role_type", "billing"),
                     words=("type",),
                 ),

@@ -134,7 +134,7 @@ DOMAIN = Domain(
                 choice(
                     "level",
                     *items("beginner, intermediate, advanced"),
-                    eq="adj {}",
+                    eq="type {}",
                     names=("difficulty",),
                 ),
                 duration("minutes", 30, 90),

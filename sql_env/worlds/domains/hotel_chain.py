@@ -85,7 +85,7 @@ DOMAIN = Domain(
                 choice(
                     "kind",
                     *items("single, double, suite, family"),
-                    eq="adj {}",
+                    eq="type {}",
                     names=("room_type", "category"),
                     words=("room type", "type"),
                 ),

@@ -79,7 +79,7 @@ DOMAIN = Domain(
                 choice(
                     "fruit",
                     *items("apple, pear, plum, cherry"),
-                    eq="adj {}",
+                    eq="type {}",
                     names=("species", "crop"),
                     words=("fruit", "kind of fruit"),
                 ),
@@ -212,7 +212,7 @@ DOMAIN = Domain(
                 choice(
                     "kind",
                     *items("supermarket, wholesaler, restaurant, processor"),
-                    eq="adj {}",
+                    eq="type {}",
                     names=("customer_type",),
                     words=("type",),
                 ),

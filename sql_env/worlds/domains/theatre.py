@@ -111,7 +111,7 @@ DOMAIN = Domain(
                     "slot",
                     *items("matinee, evening, late night"),
                     words=("time slot",),
-                    eq="adj {}",
+                    eq="type {}",
                     names=("time_of_day",),
                 ),
             ),
@@ -129,7 +129,7 @@ DOMAIN = Domain(
                     "contract",
                     *items("ensemble, guest, apprentice"),
                     words=("contract type",),
-                    eq="adj {}",
+                    eq="type {}",
                     names=("employment",),
                 ),
                 money(

@@ -12,9 +12,9 @@ from sql_env.worlds.query import Query, at
 
 AGGREGATES = {
     "avg": ("average", "mean"),
-    "max": ("highest", "maximum", "largest"),
-    "min": ("lowest", "minimum", "smallest"),
-    "sum": ("total", "combined"),
+    "max": ("highest", "maximum"),
+    "min": ("lowest", "minimum"),
+    "sum": ("total",),
 }
 
 
@@ -50,7 +50,7 @@ def _aggregate(ask: Asker, condition_share: float) -> Draft | None:
     "Find the {agg} of the {np}.",
     "Give the {agg} over all {np}.",
     "Compute the {agg} of all the {np}.",
-    "Show me the {agg} among the {np}.",
+    "Show me the {agg} of the {np}.",
     "Taking all {np} together, what is the {agg}?",
     "Return the {agg} across all {np}.",
 )

@@ -45,7 +45,6 @@ def _filtered_list(
             differs.append(Query([table], display_sql(table), where=[condition.sql()]).sql)
         query.where.append(condition.sql())
     subject = ask.subject(table, *(c.saying for c in conditions))
-    clause = conditions[0].saying.clause(table.who)
     words = {
         "names": names_of(table),
         "name": names_of(table, False),
@@ -55,7 +54,7 @@ def _filtered_list(
         "one": subject.phrase(many=False),
     }
     if not several:
-        words["clause"] = clause
+        words["clause"] = subject.sayings[0].clause(table.who)
     return ask.draft(query, differs=differs, **words)
 
 

@@ -110,9 +110,9 @@ def bound_on_count(ask: Asker, counts: list[int]) -> tuple[str, str, int] | None
     for n in range(1, max(counts)):
         over = sum(count > n for count in counts)
         if 0 < over < len(counts):
-            kinds += [(f"> {n}", f"more than {number_word(n)}", n)]
-            if n + 1 > 1:
-                kinds.append((f">= {n + 1}", f"at least {number_word(n + 1)}", n + 1))
+            kinds.append((f">= {n + 1}", f"at least {number_word(n + 1)}", n + 1))
+            if n > 1:
+                kinds.append((f"> {n}", f"more than {number_word(n)}", n))
             if n + 1 > 2:
                 kinds.append((f"< {n + 1}", f"fewer than {number_word(n + 1)}", n + 1))
         if n > 1 and n in counts:

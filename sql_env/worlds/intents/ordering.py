@@ -72,7 +72,7 @@ def ordered_columns(ask: Asker) -> Draft | None:
 
 
 SUPERLATIVE_PHRASINGS = (
-    "What is the {name} of the {one}?",
+    "What {is_are} the {name} of the {one}?",
     "Find the {name} of the {one}.",
     "Give me the {name} of the {one}.",
     "Who is the {person}?",
@@ -109,7 +109,7 @@ def _superlative(ask: Asker, conditioned: bool, extra_column: bool) -> Draft | N
         query.where.append(condition.sql())
         subject = subject.narrowed(condition.saying)
     one = superlative(column, subject, top)
-    words = {"name": name, "one": one}
+    words = {"name": name, "one": one, "is_are": "are" if extra_column else "is"}
     if table.spec.person and table.display and not extra_column:
         words["person"] = one
     return ask.draft(query, differs=differs, **words)
