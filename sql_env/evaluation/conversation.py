@@ -112,6 +112,16 @@ class ChatLayout:
         """Plain text as ids; what looks like a special token stays text."""
         return list(self._ids_of(text.strip()))
 
+    def encode_all(self, texts: Sequence[str]) -> list[list[int]]:
+        """Many different texts at once, which is several times faster than one by one."""
+        ids: list[list[int]] = self.tokenizer(
+            [text.strip() for text in texts],
+            add_special_tokens=False,
+            split_special_tokens=True,
+            return_attention_mask=False,
+        )["input_ids"]
+        return ids
+
     @cached_property
     def _ids_of(self) -> Callable[[str], tuple[int, ...]]:
         # Sixteen samples of one question describe the same tables: most texts come again.
@@ -264,6 +274,9 @@ class Conversation:
             self.segments[-1].extend(ids, 0, None)
         else:
             self._begin_segment(self._room)
+
+    def _ids_of(self, turn: str | list[int]) -> list[int]:
+        return self.layout.encode(turn) if isinstance(turn, str) else turn
 
     def _ids_of(self, turn: str | list[int]) -> list[int]:
         return self.layout.encode(turn) if isinstance(turn, str) else turn

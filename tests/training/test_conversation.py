@@ -51,6 +51,18 @@ def test_the_ids_are_what_the_template_tokenizes(chat_tokenizer: Any) -> None:
     assert talk.prompt_ids == expected
 
 
+def test_texts_encoded_together_are_the_same_turns(chat_tokenizer: Any) -> None:
+    layout = ChatLayout.of(chat_tokenizer)
+    texts = ["Question: how many?", " id name\n", "<|im_end|>"]
+    together = layout.encode_all(texts)
+    assert together == [layout.encode(text) for text in texts]
+    talk, same = begun(chat_tokenizer), Conversation(layout, "Be brief.", together[0])
+    for one, turn in ((talk, texts[1]), (same, together[1])):
+        one.add_assistant_text("QUERY: SELECT 1")
+        one.add_observation(turn)
+    assert talk.context_ids == same.context_ids
+
+
 def test_qwen3_does_not_think_in_any_turn(qwen_tokenizer: Any) -> None:
     talk = begun(qwen_tokenizer)
     talk.add_assistant_text("DESCRIBE: student")
