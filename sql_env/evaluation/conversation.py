@@ -278,9 +278,6 @@ class Conversation:
     def _ids_of(self, turn: str | list[int]) -> list[int]:
         return self.layout.encode(turn) if isinstance(turn, str) else turn
 
-    def _ids_of(self, turn: str | list[int]) -> list[int]:
-        return self.layout.encode(turn) if isinstance(turn, str) else turn
-
     def _begin_segment(self, room: int) -> None:
         kept = self._pairs[-PAIRS_KEPT:]
         while len(kept) > 1 and len(self._head) + sum(len(pair.ids) for pair in kept) > room:
