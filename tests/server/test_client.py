@@ -109,13 +109,15 @@ def test_an_idle_session_says_so_when_the_client_comes_back(serve: Callable[...,
 class ServerProcess:
     """`sql-env serve` in a process that can be killed."""
 
-    def __init__(self, port: int, dataset: Path) -> None:
-        self.port, self.dataset = port, dataset
+    def __init__(self, dataset: Path, *options: str) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            self.port = free.getsockname()[1]
+        self.dataset, self.options = dataset, options
         self.start()
 
     def start(self) -> None:
         command = [sys.executable, "-c", "from sql_env.cli import main; main()", "serve"]
-        command += ["--port", str(self.port), "--dataset", str(self.dataset)]
+        command += ["--port", str(self.port), "--dataset", str(self.dataset), *self.options]
         self.process = subprocess.Popen(command, stderr=subprocess.PIPE)
         until = time.monotonic() + 120
         while True:
@@ -133,9 +135,7 @@ class ServerProcess:
 
 @pytest.fixture
 def killable(music_dir: Path) -> Iterator[ServerProcess]:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    server = ServerProcess(port, music_dir)
+    server = ServerProcess(music_dir)
     yield server
     server.kill()
 
@@ -158,3 +158,26 @@ def test_a_killed_server_is_a_connection_error_and_after_a_restart_play_goes_on(
         assert fresh.step_count == 0
         env.step(query("SELECT count(*) FROM Singer"))
         assert env.step(LAST).observation.metadata["correct"] is True
+
+
+@pytest.mark.slow
+def test_two_workers_share_a_port_and_each_keeps_its_sessions(music_dir: Path) -> None:
+    server = ServerProcess(music_dir, "--workers", "2", "--max-sessions", "40")
+    try:
+        url = f"http://127.0.0.1:{server.port}"
+        clients = [SQLEnvClient(url).sync() for _ in range(24)]
+        for client in clients:
+            client.reset(question_id="music_count")
+        for number in range(3):
+            for index, client in enumerate(clients):
+                result = client.step(query(f"SELECT {index}, {number}"))
+                assert len(result.observation.action_history) == number + 1
+                assert f"SELECT {index}, {number}" in result.observation.action_history[-1]
+        for client in clients:
+            client.close()
+        workers = Path(f"/proc/{server.process.pid}/task/{server.process.pid}/children")
+        if workers.is_file():
+            assert len(workers.read_text().split()) >= 2
+    finally:
+        server.process.terminate()
+        assert server.process.wait(30) in (0, -signal.SIGTERM)
