@@ -116,6 +116,13 @@ def show(thing: RenderableType) -> None:
         Console().print(thing)
 
 
+def show_figure(figure: Any) -> None:
+    """Show a figure in the notebook this runs in."""
+    from IPython.display import Image, display
+
+    display(Image(data=png_bytes(figure)))
+
+
 def as_html(thing: RenderableType) -> str:
     """What rich would print, for a notebook."""
     recorder = Console(record=True, width=HTML_WIDTH, file=io.StringIO(), force_jupyter=False)
