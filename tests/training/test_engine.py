@@ -10,9 +10,10 @@ import pytest
 import torch
 from torch.nn import functional
 
+from sql_env.training.config import GRPOConfig
 from sql_env.training.decoding import draw_tokens
 from sql_env.training.engine import LockstepEngine, UnsupportedModelError
-from sql_env.training.generation import GenerateBackend, Sampling
+from sql_env.training.generation import GenerateBackend, Sampling, choose_backend
 
 STOP = [2, *range(7, 40)]  # many, so that random models finish turns at different lengths
 
@@ -223,3 +224,17 @@ def test_temperature_flattens() -> None:
     _, logprobs = draw_tokens(logits.expand(100, 2), Sampling(1, temperature=2.0))
     expected = functional.log_softmax(torch.tensor([1.0, 0.0]), dim=0)
     assert set(logprobs.tolist()) <= set(expected.tolist())
+
+
+def test_what_the_engine_cannot_run_is_played_through_generate(
+    chat_tokenizer: Any,
+    tiny_config: Callable[..., GRPOConfig],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    from transformers import BloomConfig, BloomForCausalLM
+
+    shape = BloomConfig(vocab_size=len(chat_tokenizer), hidden_size=32, n_layer=1, n_head=2)
+    backend = choose_backend(BloomForCausalLM(shape), chat_tokenizer, tiny_config())
+    assert "playing through generate" in caplog.text
+    (turn,) = backend.generate([[40, 41, 42]])
+    assert 1 <= len(turn.ids) <= 12

@@ -114,11 +114,14 @@ def test_environment_tokens_carry_no_gradient(
     assert (real & (mask == 0)).any() and (mask == 1).any()
 
 
+@pytest.mark.parametrize("engine", ["auto", "generate"])
 def test_two_grpo_steps_move_the_weights(
+    engine: str,
     make_trainer: Callable[..., tuple[Any, list[Rollout]]],
     tiny_config: Callable[..., GRPOConfig],
 ) -> None:
     config = tiny_config(
+        engine=engine,
         max_steps=2,
         step_budget=4,
         num_generations=4,
