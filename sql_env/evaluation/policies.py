@@ -6,10 +6,10 @@ that an honest score must beat; the oracle is the ceiling, and it too reads only
 
 from __future__ import annotations
 
-import random
 import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol, runtime_checkable
+from zlib import crc32
 
 from sql_env.core.database import quote_identifier
 from sql_env.core.render import CUT_MARK
@@ -65,39 +65,42 @@ class RandomPolicy:
     """Pokes about: random tables, random simple queries, then a guess from what it saw."""
 
     def __init__(self, seed: int = 0) -> None:
-        self._random = random.Random(seed)
+        self.begin_episode(str(seed))
 
     def begin_episode(self, seed: str) -> None:
-        self._random.seed(seed)
+        self._state = crc32(seed.encode())
 
     def select_action(self, observation: SQLObservation) -> SQLAction:
-        draw = self._random
-        if observation.budget_remaining <= 1 or draw.random() < 0.15:
+        if observation.budget_remaining <= 1 or self._below(100) < 15:
             return SQLAction(action_type="ANSWER", argument=self._guess(observation))
-        table = draw.choice(observation.table_names)
-        kind = draw.choice(("DESCRIBE", "SAMPLE", "QUERY"))
+        table = self._pick(observation.table_names)
+        kind = self._pick(("DESCRIBE", "SAMPLE", "QUERY"))
         argument = self._query(table, observation) if kind == "QUERY" else table
         return SQLAction(action_type=kind, argument=argument)
 
     def _query(self, table: str, observation: SQLObservation) -> str:
         source = quote_identifier(table)
         columns = _described_columns(table, observation.schema_info)
-        if not columns or self._random.random() < 0.3:
+        if not columns or self._below(10) < 3:
             return f"SELECT count(*) FROM {source}"
-        column = quote_identifier(self._random.choice(columns))
-        what = self._random.choice(
-            ("{}", "DISTINCT {}", "count(DISTINCT {})", "max({})", "min({})")
-        )
+        column = quote_identifier(self._pick(columns))
+        what = self._pick(("{}", "DISTINCT {}", "count(DISTINCT {})", "max({})", "min({})"))
         return f"SELECT {what.format(column)} FROM {source}"
 
     def _guess(self, observation: SQLObservation) -> str:
         queried = any(entry.startswith("QUERY: ") for entry in observation.action_history)
-        if queried and observation.metadata.get("allow_last", True) and self._random.random() < 0.5:
+        if queried and observation.metadata.get("allow_last", True) and self._below(2):
             return LAST_RESULT
         rows = observation.result.split("\n")[1:]
-        if not rows:
-            return str(self._random.randrange(10))
-        return self._random.choice(self._random.choice(rows).split(" | "))
+        return self._pick(self._pick(rows).split(" | ")) if rows else str(self._below(10))
+
+    def _pick(self, items: Sequence[str]) -> str:
+        return items[self._below(len(items))]
+
+    def _below(self, limit: int) -> int:
+        """Knuth's MMIX generator. To seed Python's own anew costs as much as some steps do."""
+        self._state = (self._state * 6364136223846793005 + 1442695040888963407) % 2**64
+        return (self._state >> 33) % limit
 
 
 def _described_columns(table: str, schema_info: str) -> list[str]:
