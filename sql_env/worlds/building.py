@@ -50,7 +50,9 @@ def _build_table(spec: Table, world: World, scale: float, rng: random.Random) ->
             size = min(size, column.values.capacity)
     base = rng.choice((spec.key, spec.key, *spec.names))
     first_key = rng.choice((1, 1, 1, 101, 1001))
-    table = WorldTable(spec, style.table(base), "", [first_key + i for i in range(size)])
+    table = WorldTable(
+        spec, style.table(base, bool(spec.nouns)), "", [first_key + i for i in range(size)]
+    )
     used: set[str] = set()
     table.key_name = _unused(style.primary_key(base), used)
     if spec.refs and not any(c.values.kind in ("name", "person") for c in spec.columns):

@@ -280,11 +280,11 @@ def _like(column: WorldColumn, rng: random.Random) -> Condition | None:
     kind = rng.choice(("starts", "contains", "ends", "word"))
     if kind == "starts":
         part = value[0]
-        said, pattern = f"starts with the letter {part}", f"{part}%"
+        said, pattern = f'starts with the letter "{part}"', f"{part}%"
         test: Test = lambda x: x.lower().startswith(part.lower())  # noqa: E731
     elif kind == "ends" and value[-2:].isalpha():
         part = value[-1]
-        said, pattern = f"ends with the letter {part}", f"%{part}"
+        said, pattern = f'ends with the letter "{part}"', f"%{part}"
         test = lambda x: x.lower().endswith(part.lower())  # noqa: E731
     elif pieces and " " in value and column.kind == "name":
         part = rng.choice(pieces)

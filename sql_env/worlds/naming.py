@@ -85,9 +85,10 @@ class Style:
             split_names=rng.random() < 0.4,
         )
 
-    def table(self, key: str) -> str:
+    def table(self, key: str, countable: bool = True) -> str:
+        """`countable` is whether a row has a noun: `serves` has no plural."""
         words = key.split("_")
-        if self.plural_tables:
+        if self.plural_tables and countable:
             words[-1] = plural(words[-1])
         return self._spelled(words)
 

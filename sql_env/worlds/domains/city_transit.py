@@ -128,7 +128,7 @@ DOMAIN = Domain(
                     "renovation year",
                     "was renovated",
                     nulls=0.3,
-                    missing="have never been renovated",
+                    missing="have|has never been renovated",
                     names=("last_renovation",),
                 ),
             ),

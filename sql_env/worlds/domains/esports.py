@@ -109,7 +109,7 @@ DOMAIN = Domain(
                 country("nationality", "nationality", eq="come|comes from {}", names=("country",)),
                 choice(
                     "role",
-                    *items("captain, support, sniper, tank, coach"),
+                    *items("captain, healer, sniper, tank, coach"),
                     eq="play|plays as {a}",
                     names=("position",),
                 ),

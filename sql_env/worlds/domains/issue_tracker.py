@@ -133,7 +133,7 @@ DOMAIN = Domain(
                     "closing date",
                     "was closed",
                     nulls=0.3,
-                    missing="have not been closed",
+                    missing="have|has not been closed",
                     names=("closed_on", "resolved"),
                 ),
                 whole(

@@ -155,7 +155,7 @@ DOMAIN = Domain(
                     "was returned",
                     nulls=0.15,
                     names=("returned_on",),
-                    missing="have not been returned",
+                    missing="have|has not been returned",
                 ),
                 money(
                     "fine", 0.5, 25, "fine", nulls=0.6, names=("late_fee",), missing="have no fine"

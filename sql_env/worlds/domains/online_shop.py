@@ -140,7 +140,7 @@ DOMAIN = Domain(
                     "shipping date",
                     "was shipped",
                     nulls=0.12,
-                    missing="have not been shipped",
+                    missing="have|has not been shipped",
                     names=("ship_date",),
                 ),
                 choice(

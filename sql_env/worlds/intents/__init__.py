@@ -3,6 +3,7 @@
 from sql_env.worlds.intents import (
     absence,
     aggregates,
+    chains,
     correlated,
     filtering,
     group_extremes,
@@ -24,6 +25,7 @@ __all__ = [
     "Intent",
     "absence",
     "aggregates",
+    "chains",
     "correlated",
     "filtering",
     "group_extremes",

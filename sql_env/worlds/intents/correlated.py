@@ -29,7 +29,7 @@ def _inner(table: WorldTable, select: str) -> Query:
     "Against the average of their own {group}, which {np} have a {comparative} {column}?"
     " Return the {names}.",
     "Show the {names} of all {np} whose {column} lies {side} the average for the same {group}.",
-    "Give the {name} of every {one} whose {column} is {side} the mean {column} of its {group}.",
+    "Give the {name} of every {one} whose {column} is {side} the mean of the same {group}.",
 )
 def above_own_group(ask: Asker) -> Draft | None:
     table = ask.table(kinds=("number",))
@@ -140,7 +140,7 @@ def exists_none(ask: Asker) -> Draft | None:
     "List the {name} of each {one} with the number of {its_own}, zero included.",
     "Show the {name} of every {one} with the number of {its_own}, even where there are none.",
     "How many {things} {asked}? Include the {np} with none, and give each {name}.",
-    "For all {np}, give the {name} and the number of {its_own}; a zero counts too.",
+    "For all {np}, give the {name} and the number of {their_own}; a zero counts too.",
     "Give the {names} of all {np}, even those without {things}, and the number of {things} of"
     " each.",
     "Return the {name} of each {one} and the number of {its_own}, keeping the {np} with none.",
@@ -163,6 +163,7 @@ def count_with_zero(ask: Asker) -> Draft | None:
         "name": names_of(table, False),
         "names": names_of(table),
         "its_own": partners(relation, things, many=False).removeprefix("the "),
+        "their_own": partners(relation, things, many=True).removeprefix("the "),
     }
     if not relation.verb.is_passive:
         words["asked"] = relation.verb.asked(f"each {subject.noun}")

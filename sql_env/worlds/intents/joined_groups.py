@@ -39,6 +39,7 @@ def _things(ask: Asker, relation: Relation) -> dict[str, str]:
         "things": things,
         "its": partners(relation, things, many=False),
         "their": partners(relation, things, many=True),
+        "whom": "whom" if relation.source.spec.person else "which",
     }
 
 
@@ -147,7 +148,7 @@ def join_having(ask: Asker) -> Draft | None:
 @intent(
     "extra",
     "Which {one} {verbs} the {most} {things}? Give the {name}.",
-    "What is the {name} of the {one} {who} {verbs} the {most} {things}?",
+    "What {is_are} the {name} of the {one} {who} {verbs} the {most} {things}?",
     "Find the {name} of the {one} {who} {verbs} the {most} {things}.",
     "Show the {name} of the {one} {who} {verbs} the {most} {things}.",
     "Give me the {name} of the {one} {who} {verbs} the {most} {things}.",
@@ -170,10 +171,11 @@ def join_most(ask: Asker) -> Draft | None:
     query.order = ["count(*)" + (" DESC" if top else "")]
     query.limit = 1
     subject = ask.subject(relation.source)
-    name = names_of(relation.source, False)
+    name, is_are = names_of(relation.source, False), "is"
     if ask.rng.random() < 0.25:
         query.select.append("count(*)")
         name += f" and the number of {things.plain}"
+        is_are = "are"
     return ask.draft(
         query,
         one=subject.noun,
@@ -183,6 +185,7 @@ def join_most(ask: Asker) -> Draft | None:
         most="most" if top else "fewest",
         things=things.phrase(),
         name=name,
+        is_are=is_are,
     )
 
 
@@ -218,7 +221,7 @@ def join_top(ask: Asker) -> Draft | None:
     "extra",
     "For which {one} is the {agg} of {its} the {end}? Give the {name}.",
     "Find the {name} of the {one} whose {things} have the {end} {agg}.",
-    "What is the {name} of the {one} for which the {agg} of {its} is {end}?",
+    "What is the {name} of the {one} for {whom} the {agg} of {its} is {end}?",
     "Compare the {np} by the {agg} of {their}: which one comes {first}? Return the {name}.",
     "Show the {name} of the {one} whose {things} have the {end} {agg} of all.",
     "Rank the {np} by the {agg} of {their} and give the {name} of the one that comes {first}.",
@@ -250,10 +253,10 @@ def join_top_aggregate(ask: Asker) -> Draft | None:
     "medium",
     "For which {np} is the average {number} of {their} {above} {value}? Give the {names}.",
     "Find the {names} of {np} whose {things} have an average {number} {above} {value}.",
-    "List the {names} of the {np} for which the average {number} of {their} is {above} {value}.",
+    "List the {names} of the {np} for {whom} the average {number} of {their} is {above} {value}.",
     "Show the {name} of every {one} whose {things} have an average {number} {above} {value}.",
     "What are the {names} of the {np} whose {things} have a mean {number} {above} {value}?",
-    "Give the {names} of all {np} for which the mean {number} of {their} is {above} {value}.",
+    "Give the {names} of all {np} for {whom} the mean {number} of {their} is {above} {value}.",
 )
 def join_having_average(ask: Asker) -> Draft | None:
     relation = ask.relation(many=True, hops=1, named_source=True)

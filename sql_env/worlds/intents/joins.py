@@ -132,40 +132,6 @@ def link_count(ask: Asker) -> Draft | None:
     return _join_count(ask, ask.relation(hops=2))
 
 
-@intent("extra", *JOIN_LIST_PHRASINGS)
-def chain_list(ask: Asker) -> Draft | None:
-    """Through one table to the next: three or four tables."""
-    first = ask.relation()
-    second = ask.relation(source=first.target) if first else None
-    if first is None or second is None or second.target is first.source:
-        return None
-    if len(first.hops) + len(second.hops) > 3:
-        return None
-    tables = [first.source, *(hop.right for hop in (*first.hops, *second.hops))]
-    if len({table.name for table in tables}) < len(tables):
-        return None
-    table = first.source
-    query = Query([table], display_sql(table), distinct=first.many or second.many)
-    middle = query.join(first)
-    far = query.join(second, middle)
-    bare = query.sql
-    saying = related(ask, second, query, far)
-    if saying is None:
-        return None
-    between = ask.subject(first.target, saying)
-    some = between.phrase() if first.many else with_article(between.phrase(many=False))
-    subject = ask.subject(table, Saying("verb", f"{first.verb.spec} {some}"))
-    return ask.draft(
-        query,
-        differs=[bare],
-        names=names_of(table),
-        np=subject.phrase(),
-        plain=subject.plain,
-        who=table.who,
-        vp=subject.predicate(),
-    )
-
-
 @intent(
     "easy",
     "Which {np} {verb} at least one {thing}? Give their {names}.",

@@ -1,0 +1,116 @@
+"""Questions that go through one table to the next: three or four tables in a row."""
+
+from __future__ import annotations
+
+from sql_env.worlds.english import Saying, with_article
+from sql_env.worlds.intents.aggregates import AGGREGATES
+from sql_env.worlds.intents.base import Asker, Draft, intent
+from sql_env.worlds.intents.filtering import COUNT_PHRASINGS, count_words
+from sql_env.worlds.intents.joins import JOIN_LIST_PHRASINGS, related
+from sql_env.worlds.query import Query, at
+from sql_env.worlds.subjects import Subject, display_sql, names_of
+from sql_env.worlds.world import Relation
+
+
+def _chain(ask: Asker, tables: int, one_way: bool = False) -> tuple[Relation, Relation] | None:
+    """Two relations, one after the other, over so many different tables.
+
+    Args:
+        tables: how many tables are joined.
+        one_way: only from children to parents, so that no row comes twice.
+    """
+    relations = [r for r in ask.world.relations if not (one_way and r.many)]
+    found = [
+        (first, second)
+        for first in relations
+        for second in relations
+        if first.target is second.source
+        and len(first.hops) + len(second.hops) == tables - 1
+        and len({first.source.name, *(hop.right.name for hop in (*first.hops, *second.hops))})
+        == tables
+    ]
+    return ask.rng.choice(found) if found else None
+
+
+def _followed(
+    ask: Asker, query: Query, first: Relation, second: Relation
+) -> tuple[str, Subject] | None:
+    """Join the chain and narrow its far end; the query before that, and what is asked about."""
+    middle = query.join(first)
+    far = query.join(second, middle)
+    bare = query.sql
+    saying = related(ask, second, query, far)
+    if saying is None:
+        return None
+    between = ask.subject(first.target, saying)
+    some = between.phrase() if first.many else with_article(between.phrase(many=False))
+    return bare, ask.subject(first.source, Saying("verb", f"{first.verb.spec} {some}"))
+
+
+def _listed(ask: Asker, tables: int) -> Draft | None:
+    chain = _chain(ask, tables)
+    if chain is None:
+        return None
+    first, second = chain
+    table = first.source
+    query = Query([table], display_sql(table), distinct=first.many or second.many)
+    followed = _followed(ask, query, first, second)
+    if followed is None:
+        return None
+    bare, subject = followed
+    return ask.draft(
+        query,
+        differs=[bare],
+        names=names_of(table),
+        np=subject.phrase(),
+        plain=subject.plain,
+        who=table.who,
+        vp=subject.predicate(),
+    )
+
+
+@intent("hard", *JOIN_LIST_PHRASINGS)
+def chain_of_three(ask: Asker) -> Draft | None:
+    return _listed(ask, 3)
+
+
+@intent("extra", *JOIN_LIST_PHRASINGS)
+def chain_of_four(ask: Asker) -> Draft | None:
+    return _listed(ask, 4)
+
+
+@intent("hard", *COUNT_PHRASINGS)
+def chain_count(ask: Asker) -> Draft | None:
+    chain = _chain(ask, 3)
+    if chain is None:
+        return None
+    first, second = chain
+    key = at(0, first.source.key_name)
+    count = f"count(DISTINCT {key})" if first.many or second.many else "count(*)"
+    query = Query([first.source], [count])
+    followed = _followed(ask, query, first, second)
+    return ask.draft(query, differs=[followed[0]], **count_words(followed[1])) if followed else None
+
+
+@intent(
+    "hard",
+    "What is the {agg} of the {np}?",
+    "Find the {agg} of all {np}.",
+    "Compute the {agg} of {np}.",
+    "Give me the {agg} of the {np}.",
+    "Looking only at {np}, what is the {agg}?",
+    "Report the {agg} over all {np}.",
+)
+def chain_aggregate(ask: Asker) -> Draft | None:
+    chain = _chain(ask, 3, one_way=True)
+    column = ask.column(chain[0].source, "number") if chain else None
+    if chain is None or column is None:
+        return None
+    function = ask.rng.choice(["avg", "max", "min"] + ["sum"] * column.spec.additive)
+    query = Query([chain[0].source], [f"{function}({at(0, column)})"])
+    followed = _followed(ask, query, *chain)
+    if followed is None:
+        return None
+    bare, subject = followed
+    agg = f"{ask.one_of(*AGGREGATES[function])} {column.spec.words[0]}"
+    return ask.draft(query, differs=[bare], agg=agg, np=subject.phrase())
