@@ -21,7 +21,6 @@ in place. Sampling from it differs from training by rounding only.
 
 from __future__ import annotations
 
-import copy
 import inspect
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -31,13 +30,12 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
-from transformers import DynamicCache
 
 from sql_env.training.decoding import DecodeLoop
 from sql_env.training.generation import Completion, Sampling
-from sql_env.training.slot_cache import ATTENTION, WIDTH_UNIT, SlotCache
+from sql_env.training.shadow import refresh, shadow_of
+from sql_env.training.slot_cache import ATTENTION, WIDTH_UNIT, SlotCache, cache_for
 
-_FIRST_LENGTH = 1024
 # cuDNN's attention plans anew for every shape, which costs more than it saves here.
 _KERNELS = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
 _LARGEST_DIFFERENCE = 0.05  # of bf16 rounding; another kind of attention differs by far more
@@ -75,7 +73,7 @@ class LockstepEngine:
         cuda_graphs: bool = True,
     ) -> None:
         self._source = model.get_base_model() if hasattr(model, "peft_config") else model
-        self._shadow = None if shadow_dtype is None else _shadow_of(self._source, shadow_dtype)
+        self._shadow = None if shadow_dtype is None else shadow_of(self._source, shadow_dtype)
         self._model = self._source if self._shadow is None else self._shadow
         self._max_length = max_length
         self._max_new_tokens = sampling.max_new_tokens
@@ -98,7 +96,7 @@ class LockstepEngine:
         """Forget all conversations, and take over new weights."""
         self._held = []
         if self._shadow is not None:
-            _refresh(self._shadow, self._source)
+            refresh(self._shadow, self._source)
         elif self._addresses() != self._weights_at:
             self._weights_at = self._addresses()
             self._loop.forget_graphs()
@@ -271,7 +269,7 @@ class LockstepEngine:
         """A cache of the model's shape, once the engine has been seen to agree with the model."""
         name = type(self._model).__name__
         try:
-            cache = self._cache = _cache_for(self._model, self._max_length)
+            cache = self._cache = cache_for(self._model, self._max_length)
             difference = self._difference_from_model()
         except torch.OutOfMemoryError:
             raise
@@ -317,54 +315,6 @@ class _Held:
             and context[size - 1] == self.ids[-1]
             and (context[:size] == self.ids)
         )
-
-
-def _cache_for(model: Any, max_length: int) -> SlotCache:
-    """An empty cache for two slots, shaped like the one the model fills by itself."""
-    probe = DynamicCache(config=model.config)
-    was_training = model.training
-    model.eval()
-    with torch.no_grad():
-        model(
-            input_ids=torch.zeros((1, 1), dtype=torch.long, device=model.device),
-            past_key_values=probe,
-            use_cache=True,
-        )
-    model.train(was_training)
-    for layer in probe.layers:
-        if getattr(layer, "is_sliding", False) and layer.sliding_window < max_length:
-            raise ValueError(f"it attends to a sliding window of {layer.sliding_window} tokens")
-    shapes = {
-        tuple(states.shape) for layer in probe.layers for states in (layer.keys, layer.values)
-    }
-    if len(shapes) != 1:
-        raise ValueError(f"its layers cache different shapes: {sorted(shapes)}")
-    _, heads, _, head_size = shapes.pop()
-    return SlotCache(
-        layers=len(probe.layers),
-        heads=heads,
-        head_size=head_size,
-        slots=2,
-        length=min(max_length, _FIRST_LENGTH),
-        dtype=probe.layers[0].keys.dtype,
-        device=probe.layers[0].keys.device,
-    )
-
-
-def _shadow_of(model: Any, dtype: torch.dtype) -> Any:
-    """A copy of `model` with its weights in another type; buffers keep their precision."""
-    shadow = copy.deepcopy(model)
-    # Accelerate wraps `forward` on the instance, and the wrapper would call the original model.
-    shadow.__dict__.pop("forward", None)
-    shadow.requires_grad_(False)
-    for parameter in shadow.parameters():
-        parameter.data = parameter.data.to(dtype)
-    return shadow.eval()
-
-
-def _refresh(shadow: Any, source: Any) -> None:
-    with torch.no_grad():
-        torch._foreach_copy_(list(shadow.parameters()), list(source.parameters()))
 
 
 def _shared_length(sequences: Sequence[list[int]]) -> int:

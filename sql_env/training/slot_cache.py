@@ -14,10 +14,11 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.nn import functional
-from transformers import AttentionInterface, Cache
+from transformers import AttentionInterface, Cache, DynamicCache
 
 ATTENTION = "sql_env_lockstep"
 WIDTH_UNIT = 64  # the cache is read in multiples of this: attention kernels want aligned masks
+_FIRST_LENGTH = 1024  # a cache grows when a conversation gets longer
 _SLOTS_AT_ONCE = 64  # bounds the copy that a move holds for a moment
 
 
@@ -162,3 +163,39 @@ class SlotCache(Cache):  # type: ignore[misc]
         part = self.store[:, :, :, :, :width]
         moved = part[:, :, torch.tensor(sources, device=device)]
         part[:, :, torch.tensor(targets, device=device)] = moved
+
+
+def cache_for(model: Any, max_length: int) -> SlotCache:
+    """An empty cache for two slots, shaped like the one the model fills by itself.
+
+    Raises:
+        ValueError: the model's layers cache what slots cannot hold.
+    """
+    probe = DynamicCache(config=model.config)
+    was_training = model.training
+    model.eval()
+    with torch.no_grad():
+        model(
+            input_ids=torch.zeros((1, 1), dtype=torch.long, device=model.device),
+            past_key_values=probe,
+            use_cache=True,
+        )
+    model.train(was_training)
+    for layer in probe.layers:
+        if getattr(layer, "is_sliding", False) and layer.sliding_window < max_length:
+            raise ValueError(f"it attends to a sliding window of {layer.sliding_window} tokens")
+    shapes = {
+        tuple(states.shape) for layer in probe.layers for states in (layer.keys, layer.values)
+    }
+    if len(shapes) != 1:
+        raise ValueError(f"its layers cache different shapes: {sorted(shapes)}")
+    _, heads, _, head_size = shapes.pop()
+    return SlotCache(
+        layers=len(probe.layers),
+        heads=heads,
+        head_size=head_size,
+        slots=2,
+        length=min(max_length, _FIRST_LENGTH),
+        dtype=probe.layers[0].keys.dtype,
+        device=probe.layers[0].keys.device,
+    )
