@@ -195,10 +195,15 @@ def _ask(
     used: Counter[str] = Counter()
     turned_down = 0
     rng = asker.rng
+    # Sorted, so that moving an intent to another module changes no data.
+    by_level = {
+        level: sorted(name for name, intent in INTENTS.items() if intent.level == level)
+        for level in left
+    }
     while any(left.values()):
         open_levels = [level for level, count in left.items() if count]
         level = rng.choices(open_levels, [left[name] for name in open_levels])[0]
-        names = [name for name, intent in INTENTS.items() if intent.level == level]
+        names = by_level[level]
         name = rng.choices(names, [1 / (1 + used[name]) for name in names])[0]
         candidate = propose(INTENTS[name], asker)
         turned_down += 1

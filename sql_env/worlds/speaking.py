@@ -15,7 +15,7 @@ _MONTHS = split_words(
 )
 
 
-def speak_number(column: WorldColumn, value: Value, rng: random.Random) -> str:
+def speak_number(column: WorldColumn, value: Value) -> str:
     """A number with its unit, thousands set apart where that helps."""
     text = str(value)
     if isinstance(value, int | float) and column.kind != "year":
@@ -35,7 +35,7 @@ def speak_value(column: WorldColumn, value: Value, rng: random.Random) -> str:
     if column.kind == "date":
         return speak_date(str(value), rng)
     if column.kind in ("number", "year"):
-        return speak_number(column, value, rng)
+        return speak_number(column, value)
     return column.spoken(value)
 
 

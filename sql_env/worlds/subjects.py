@@ -5,9 +5,8 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, replace
 
-from sql_env.worlds.conditions import Condition
 from sql_env.worlds.english import Saying, listing, plural
-from sql_env.worlds.query import at
+from sql_env.worlds.query import at, literal
 from sql_env.worlds.world import WorldColumn, WorldTable
 
 
@@ -104,16 +103,7 @@ def called(table: WorldTable, row: int, rng: random.Random) -> str:
 
 def is_row(table: WorldTable, row: int, position: int = 0) -> list[str]:
     """SQL conditions that pick one row by its display name."""
-    return [
-        Condition(
-            column, f"{{}} = {_quoted(column.values[row])}", Saying("be", ""), bool, "eq"
-        ).sql(position)
-        for column in table.display
-    ]
-
-
-def _quoted(value: object) -> str:
-    return "'" + str(value).replace("'", "''") + "'"
+    return [f"{at(position, column)} = {literal(column.values[row])}" for column in table.display]
 
 
 def column_words(columns: list[WorldColumn], rng: random.Random, many: bool = True) -> str:

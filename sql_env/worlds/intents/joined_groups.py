@@ -6,7 +6,7 @@ from sql_env.worlds.english import number_word
 from sql_env.worlds.intents.aggregates import AGGREGATES
 from sql_env.worlds.intents.base import Asker, Draft, intent
 from sql_env.worlds.intents.grouping import bound_on_count
-from sql_env.worlds.partners import partner_of_each, partners
+from sql_env.worlds.partners import partners
 from sql_env.worlds.query import Query, at, literal
 from sql_env.worlds.speaking import threshold
 from sql_env.worlds.subjects import display_sql, names_of
@@ -280,58 +280,4 @@ def join_having_average(ask: Asker) -> Draft | None:
         value=column.spec.unit.format(f"{value:,}"),
         names=names_of(relation.source),
         name=names_of(relation.source, False),
-    )
-
-
-@intent(
-    "medium",
-    "Count the {np} by the {column} of the {parent}.",
-    "For each {noun} {column}, show the number of {np}.",
-    "Group the {np} by the {column} of the {parent} and count each group.",
-    "Give the number of {np} for each {noun} {column}.",
-    "Break the {np} down by the {column} of the {parent}: how many are in each group?",
-    "How many {np} are there for each {noun} {column}?",
-)
-def join_category_count(ask: Asker) -> Draft | None:
-    relation = ask.relation(many=False, hops=1)
-    column = ask.column(relation.target, "category", full=True) if relation else None
-    if relation is None or column is None:
-        return None
-    query = Query([relation.source])
-    position = query.join(relation)
-    query.select = [at(position, column), "count(*)"]
-    query.group = [at(position, column)]
-    parent = ask.subject(relation.target).noun
-    return ask.draft(
-        query,
-        column=ask.one_of(*column.spec.words),
-        noun=parent,
-        parent=partner_of_each(relation, parent, many=True),
-        np=ask.subject(relation.source).plain,
-    )
-
-
-@intent(
-    "medium",
-    "How many different {parents} {back} {np}?",
-    "Count the distinct {parents} that {back} {np}.",
-    "What is the number of different {parents} that {back} {np}?",
-    "Find how many distinct {parents} {back} {np}.",
-    "Give the number of different {parents} which {back} {np}.",
-    "Tell me how many different {parents} {back} {np}.",
-)
-def join_count_distinct(ask: Asker) -> Draft | None:
-    relation = ask.relation(many=False, hops=1)
-    if relation is None or not relation.back.spec:
-        return None
-    condition = ask.condition(relation.source, share=(0.1, 0.7))
-    if condition is None:
-        return None
-    ref = relation.hops[0].left_column
-    query = Query([relation.source], [f"count(DISTINCT {at(0, ref)})"], where=[condition.sql()])
-    return ask.draft(
-        query,
-        parents=ask.subject(relation.target).plain,
-        back=relation.back.form(),
-        np=ask.subject(relation.source, condition.saying).phrase(),
     )
