@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from sql_env.commands import data, evaluate, play, train
+from sql_env.commands import data, demo, evaluate, play, train
 from sql_env.commands.serve import serve
 
 app = typer.Typer(
@@ -19,6 +19,7 @@ app.add_typer(data.app, name="data")
 evaluate.register(app)
 play.register(app)
 train.register(app)
+demo.register(app)
 app.command()(serve)
 
 

@@ -52,8 +52,8 @@ def train_command(
     The run's folder keeps config.json, metrics.jsonl, transcripts.jsonl, checkpoints, plots and,
     at the end, the model.
     """
-    console = _console()
-    with _user_errors(console):
+    console = command_console()
+    with user_errors(console):
         from sql_env.training.run_log import ResumeError, RunLog
 
         if resume is None:
@@ -76,8 +76,8 @@ def warmup_command(
 
     `sql-env train --set model_name=RUN/model` goes on from there.
     """
-    console = _console()
-    with _user_errors(console):
+    console = command_console()
+    with user_errors(console):
         _warm_up(_config(preset, config, settings, dataset, out), console)
 
 
@@ -93,8 +93,8 @@ def trajectories_command(
     To read what a model is taught, or to play them once for several runs:
     `sql-env warmup --set warmup.trajectories=FILE`.
     """
-    console = _console()
-    with _user_errors(console):
+    console = command_console()
+    with user_errors(console):
         from sql_env.questions import filter_questions, load_questions
         from sql_env.training.warmup import play_trajectories, save_trajectories
 
@@ -203,7 +203,7 @@ def _config(
 
 
 @contextmanager
-def _user_errors(console: Console) -> Iterator[None]:
+def user_errors(console: Console) -> Iterator[None]:
     """What a user can cause ends the command with a message instead of a traceback."""
     try:
         _hush()
@@ -255,7 +255,7 @@ def _fail(console: Console, message: str) -> None:
     raise typer.Exit(2) from None
 
 
-def _console() -> Console:
+def command_console() -> Console:
     """Under `accelerate launch` only the main process speaks."""
     # Paths and commands are copied from the terminal: never break them.
     return Console(quiet=not _is_main(), soft_wrap=True)

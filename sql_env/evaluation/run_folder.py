@@ -87,7 +87,11 @@ class RunFolder:
         moment = datetime.now().strftime("%Y%m%d-%H%M%S")
         stem = f"{moment}-{slug(config.policy)}"
         names = [stem, *(f"{stem}-{number}" for number in range(2, 100))]
-        folder = next(runs / name for name in names if not (runs / name).exists())
+        return cls.at(next(runs / name for name in names if not (runs / name).exists()), config)
+
+    @classmethod
+    def at(cls, folder: Path, config: RunConfig) -> RunFolder:
+        """A new run in a folder of that name."""
         folder.mkdir(parents=True)
         text = json.dumps(asdict(config), indent=2, ensure_ascii=False)
         (folder / CONFIG).write_text(text + "\n", encoding="utf-8")

@@ -60,4 +60,27 @@ PRESETS: dict[str, dict[str, Any]] = {
             "per_device_train_batch_size": 32,
         },
     },
+    # `sql-env demo`: a model of two million weights, made on the spot, on two cores in minutes.
+    "demo": {
+        "model_name": "runs/demo/warmup/model",
+        "output_dir": "runs/demo",
+        "device": "cpu",
+        "difficulty_filter": ["easy", "medium"],
+        "step_budget": 6,
+        "max_new_tokens": 64,
+        "max_context_tokens": 700,
+        "num_generations": 8,
+        "per_device_train_batch_size": 64,
+        "gradient_accumulation_steps": 1,
+        "learning_rate": 2e-4,
+        "max_steps": 60,
+        "logging_steps": 1,
+        "save_steps": 1000,
+        "warmup": {
+            "num_train_epochs": 6.0,
+            "learning_rate": 2e-3,
+            "per_device_train_batch_size": 16,
+            "mix": {"detour": 0.05, "sample": 0.05, "slip": 0.0, "typed_answer": 0.0},
+        },
+    },
 }

@@ -1,0 +1,183 @@
+"""The whole story on two CPU cores: a model of our own, from random weights to a better player.
+
+1. Make a tokenizer and an untrained transformer; let it play held-out questions.
+2. Warm it up on oracle episodes of further questions about the same databases.
+3. Train it with GRPO on the training split.
+4. Let it play the held-out questions after each phase, and write one report.
+
+No gold query of a held-out question is among the questions it learns from.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+from rich.console import Console
+
+from sql_env.evaluation.green_agent import EvaluationResult
+from sql_env.evaluation.report import write_report
+from sql_env.evaluation.run_folder import RunConfig, RunFolder, current_commit, now, read_run
+from sql_env.models import QuestionRecord
+from sql_env.questions import load_questions
+from sql_env.training.callbacks import GRPO_NEWS, WARMUP_NEWS, ProgressCallback
+from sql_env.training.config import GRPOConfig
+from sql_env.training.data_loading import load_training_questions
+from sql_env.training.pipeline import build_trainer, evaluate_model, run_training_with_metrics
+from sql_env.training.plots import RewardPoint, reward_figure, save_figure
+from sql_env.training.run_log import MODEL, PLOTS, RunLog
+from sql_env.training.tiny_model import TinyModelSize, train_tokenizer, untrained_model, words_of
+from sql_env.training.warmup import play_trajectories, train_on
+from sql_env.worlds import generate_dataset
+from sql_env.worlds.checks import normalised
+
+FURTHER_QUESTIONS = 6_000
+SIZE = TinyModelSize(vocabulary=2048, width=192, layers=4, heads=4, window=1024)
+REWARD_SHARE = 0.2  # of the steps: the mean at the beginning against the mean at the end
+
+
+@dataclass(frozen=True)
+class DemoResult:
+    """What the demonstration showed."""
+
+    untrained: EvaluationResult
+    warmed: EvaluationResult
+    trained: EvaluationResult
+    rewards: list[RewardPoint]
+    report: Path
+    seconds: dict[str, float]
+
+    @property
+    def reward_before_and_after(self) -> tuple[float, float]:
+        """The mean training reward of the first and of the last fifth of the GRPO steps."""
+        rewards = [point.reward for point in self.rewards]
+        count = max(1, round(len(rewards) * REWARD_SHARE))
+        return sum(rewards[:count]) / count, sum(rewards[-count:]) / count
+
+
+def run_demo(config: GRPOConfig, console: Console) -> DemoResult:
+    """Train a model from nothing in `config.output_dir` and show what it learns on the way."""
+    out = Path(config.output_dir)
+    clock = _Clock()
+    with clock.phase("questions"):
+        held_out = load_training_questions(config, config.eval_split)
+        shown = play_trajectories(config, further_questions(config))
+    console.print(
+        f"{len(shown)} oracle episodes to imitate, {len(load_training_questions(config))} questions"
+        f" to train on, {len(held_out)} held out"
+    )
+    with clock.phase("untrained"):
+        tokenizer = train_tokenizer(words_of(shown), SIZE)
+        model = untrained_model(tokenizer, SIZE, config.seed)
+        untrained = _evaluate("untrained", config, model, tokenizer, held_out)
+    parameters = sum(item.numel() for item in model.parameters())
+    console.print(f"a transformer of {parameters / 1e6:.1f} M random weights: {_line(untrained)}")
+
+    with clock.phase("warm-up"), _bar(console, "warm-up", WARMUP_NEWS) as bar:
+        log = RunLog(out / "warmup")
+        log.begin(replace(config, output_dir=str(log.path)))
+        for row in train_on(shown, "imitate", config, model, tokenizer, [bar]):
+            if "loss" in row:
+                log.add_metrics({"phase": "warmup", **row})
+        model.save_pretrained(log.path / MODEL)
+        tokenizer.save_pretrained(log.path / MODEL)
+    with clock.phase("warmed"):
+        warmed = _evaluate("warm-up", config, model, tokenizer, held_out)
+    console.print(f"after the warm-up: {_line(warmed)}")
+
+    with clock.phase("GRPO"), _bar(console, "GRPO", GRPO_NEWS) as bar:
+        grpo = replace(config, output_dir=str(out / "grpo"))
+        trainer = build_trainer(grpo, model, tokenizer, callbacks=[bar])
+        rewards = run_training_with_metrics(trainer, grpo)
+    save_figure(reward_figure(rewards), out / "grpo" / PLOTS / "reward.png")
+    with clock.phase("trained"):
+        trained = _evaluate("GRPO", config, model, tokenizer, held_out)
+    console.print(f"after GRPO: {_line(trained)}")
+
+    evaluations = [read_run(out / name) for name in ("untrained", "warm-up", "GRPO")]
+    report = write_report(evaluations, [out / "warmup", out / "grpo"], out / "report.html")
+    return DemoResult(untrained, warmed, trained, rewards, report, clock.seconds)
+
+
+def further_questions(config: GRPOConfig) -> list[QuestionRecord]:
+    """Procedural questions about the embedded databases, none of them a held-out one.
+
+    The generator makes the embedded databases again, byte for byte, and asks more about them.
+    """
+    gold = {normalised(record.gold_sql) for record in load_questions(config.dataset.questions_path)}
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        generate_dataset(folder, questions=FURTHER_QUESTIONS)
+        for path in sorted((folder / "databases").glob("*/*.sqlite")):
+            same = config.dataset.db_dir / path.relative_to(folder / "databases")
+            if not same.is_file() or same.read_bytes() != path.read_bytes():
+                raise RuntimeError(
+                    f"{same} is not what the generator makes: restore data/, or write it anew with "
+                    "`sql-env data generate`"
+                )
+        asked = load_questions(folder / "questions")
+    return [
+        record
+        for record in asked
+        if record.difficulty in config.difficulty_filter and normalised(record.gold_sql) not in gold
+    ]
+
+
+def _evaluate(
+    name: str,
+    config: GRPOConfig,
+    model: Any,
+    tokenizer: Any,
+    questions: Sequence[QuestionRecord],
+) -> EvaluationResult:
+    """Greedy play, kept as a run that reports can read."""
+    result = evaluate_model(config, model, tokenizer, questions)
+    folder = RunFolder.at(
+        Path(config.output_dir) / name,
+        RunConfig(
+            policy=name,
+            dataset="embedded",
+            split=config.eval_split,
+            n_questions=len(questions),
+            seed=config.seed,
+            samples=1,
+            step_budget=config.step_budget,
+            allow_last=config.allow_last,
+            max_new_tokens=config.max_new_tokens,
+            device="cpu",
+            commit=current_commit(),
+            created=now(),
+        ),
+    )
+    folder.finish(result)
+    return result
+
+
+@contextmanager
+def _bar(console: Console, what: str, news: dict[str, str]) -> Iterator[ProgressCallback]:
+    bar = ProgressCallback(console, what, news)
+    try:
+        yield bar
+    finally:
+        bar.stop()
+
+
+def _line(result: EvaluationResult) -> str:
+    return f"success {result.summary.success}, reward {result.avg_reward:.3f}"
+
+
+class _Clock:
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """Book the time of a phase under its name."""
+        started = monotonic()
+        yield
+        self.seconds[name] = round(monotonic() - started, 1)
