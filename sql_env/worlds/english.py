@@ -31,10 +31,11 @@ _SOUNDS_LIKE_YOU = ("university", "unit", "union", "unique", "uniform", "use", "
 
 def plural(noun: str) -> str:
     """The plural of a noun phrase: `date of birth` → `dates of birth`."""
-    head, of, rest = noun.partition(" of ")
-    if of:
-        return f"{plural(head)} of {rest}"
-    before, _, word = head.rpartition(" ")
+    for preposition in (" of ", " per "):
+        head, joint, rest = noun.partition(preposition)
+        if joint:
+            return f"{plural(head)}{joint}{rest}"
+    before, _, word = noun.rpartition(" ")
     prefix = f"{before} " if before else ""
     lower = word.lower()
     if lower in _IRREGULAR:

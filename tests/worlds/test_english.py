@@ -24,6 +24,7 @@ from sql_env.worlds.english import (
         ("class", "classes"),
         ("branch", "branches"),
         ("date of birth", "dates of birth"),
+        ("price per night", "prices per night"),
         ("staff member", "staff members"),
         ("aircraft", "aircraft"),
         ("status", "statuses"),

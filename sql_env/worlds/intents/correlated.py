@@ -64,7 +64,7 @@ def above_own_group(ask: Asker) -> Draft | None:
     "List each {group} with the {name} and {column} of its {best}.",
     "Per {group}, find the {best}; return the {group}, {name} and {column}.",
     "What are the {group}, {name} and {column} of the {best} in each {group}?",
-    "Give every {group} together with the {name} and the {column} of the {best} there.",
+    "Give every {group} together with the {name} and the {column} of its {best}.",
 )
 def best_of_group(ask: Asker) -> Draft | None:
     table = ask.table(named=True, kinds=("number",))

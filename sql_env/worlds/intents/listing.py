@@ -32,7 +32,7 @@ def count_rows(ask: Asker) -> Draft | None:
     "List the {names} of all {np}.",
     "Show the {name} of every {one}.",
     "Give me the {names} of all {np}.",
-    "I want to see the {names} of every {one} on record.",
+    "I want to see the {name} of every {one} on record.",
     "Find the {name} of each {one}.",
     "Return the {names} of all {np}.",
 )
