@@ -75,7 +75,7 @@ class ResetOptions(BaseModel):
     details: bool = False
 
 
-class ServedEnvironment(SQLEnvironment, Environment[SQLAction, SQLObservation, SQLState]):  # type: ignore[type-var]
+class ServedEnvironment(SQLEnvironment, Environment[SQLAction, SQLObservation, SQLState]):
     """One session's environment.
 
     Args:
