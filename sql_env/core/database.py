@@ -16,7 +16,7 @@ from pathlib import Path
 from time import monotonic
 
 from sql_env.core.query_result import Cell, ErrorKind, Limits, QueryResult, Row
-from sql_env.core.sandbox import Sandbox, connect, decode
+from sql_env.core.sandbox import MOST_BYTES_KEPT, Sandbox, connect, decode
 from sql_env.core.schema import (
     Column,
     ForeignKey,
@@ -102,7 +102,7 @@ class _OpenFile:
         self.widest_table = max(len(schema.columns) for schema in schemas)
         self.idle: list[Sandbox] = []
         self.last_used = monotonic()
-        self.pooled = True
+        self.retired = False
 
 
 class _Pool:
@@ -131,7 +131,7 @@ class _Pool:
                 found = self._open.setdefault(file, read)
                 if len(self._open) > self.files:
                     oldest = min(self._open, key=lambda key: self._open[key].last_used)
-                    self._open[oldest].pooled = False
+                    self._open[oldest].retired = True
                     self._close(self._open.pop(oldest).idle)
         return found
 
@@ -154,12 +154,13 @@ class _Pool:
             raise
 
     def give(self, file: _OpenFile, sandbox: Sandbox) -> None:
-        with self._lock:
-            if file.pooled and not sandbox.worn and self._count <= self.connections:
-                file.last_used = monotonic()
-                file.idle.append(sandbox)
-                return
-        self.discard(sandbox)
+        if sandbox.bytes_kept > MOST_BYTES_KEPT or self._count > self.connections:
+            self.discard(sandbox)
+            return
+        file.last_used = monotonic()
+        file.idle.append(sandbox)
+        if file.retired:
+            self._close(file.idle)
 
     def discard(self, sandbox: Sandbox) -> None:
         self._close([sandbox])

@@ -70,7 +70,7 @@ _CAREFUL_CALLS = 10
 _LONGEST_TRIM_SET = 64
 _BYTES_OF_A_CELL = 48  # what Python needs for a value beside its content
 _BYTES_OF_A_STATEMENT = 500  # and for a statement that is remembered
-_BYTES_KEPT = 500_000
+MOST_BYTES_KEPT = 500_000  # by a sandbox: then it is better replaced than remembered
 
 
 class Sandbox:
@@ -92,7 +92,7 @@ class Sandbox:
         # keeps compiled statements: one that comes again is not announced again.
         self._reads_of: dict[str, set[tuple[str, str]]] = {}
         self._reads: set[tuple[str, str]] = set()
-        self._bytes_kept = 0
+        self.bytes_kept = 0
         self._denied = ""
         self._deadline = 0.0
         self._connection = connection = connect(path)
@@ -103,11 +103,6 @@ class Sandbox:
             connection.create_function(name, 2, self._make_trim(name, strip), deterministic=True)
         connection.set_authorizer(self._make_authorizer())
         self._enter(_QUICK)
-
-    @property
-    def worn(self) -> bool:
-        """It has seen so many statements that it is better replaced than remembered."""
-        return self._bytes_kept > _BYTES_KEPT
 
     def close(self) -> None:
         self._connection.close()
@@ -151,7 +146,7 @@ class Sandbox:
         reads = self._reads_of.get(sql)
         if reads is None:
             reads = self._reads_of[sql] = set()
-            self._bytes_kept += len(sql) + _BYTES_OF_A_STATEMENT
+            self.bytes_kept += len(sql) + _BYTES_OF_A_STATEMENT
         self._reads = reads  # where the authorizer notes what it sees
         self._denied = ""
         cursor = self._connection.execute(sql)
