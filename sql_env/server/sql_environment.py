@@ -366,19 +366,20 @@ class SQLEnvironment:
             metadata["correct"] = stop is StopReason.CORRECT
         if verdict is not None:
             metadata["verdict"] = verdict.reason
-        # The fields are ours and already typed: validating them again would cost half a step.
-        return SQLObservation.model_construct(
-            question=self._question.question_text,
-            table_names=list(self._db.table_names),
-            schema_info="\n\n".join(self._described.values()),
-            result=text,
-            error=error,
-            step_count=len(self._history),
-            budget_remaining=self.step_budget - len(self._history),
-            action_history=list(self._history),
-            done=stop is not None,
-            reward=parts.total if parts is not None else None,
-            metadata=metadata,
+        return SQLObservation.model_validate(
+            {
+                "question": self._question.question_text,
+                "table_names": self._db.table_names,
+                "schema_info": "\n\n".join(self._described.values()),
+                "result": text,
+                "error": error,
+                "step_count": len(self._history),
+                "budget_remaining": self.step_budget - len(self._history),
+                "action_history": self._history,  # validation copies it
+                "done": stop is not None,
+                "reward": parts.total if parts is not None else None,
+                "metadata": metadata,
+            }
         )
 
 
