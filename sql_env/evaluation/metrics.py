@@ -33,7 +33,8 @@ def wilson(successes: float, n: int) -> Rate:
     share, z2 = successes / n, Z_95**2
     centre = (share + z2 / (2 * n)) / (1 + z2 / n)
     half = Z_95 / (1 + z2 / n) * math.sqrt(share * (1 - share) / n + z2 / (4 * n * n))
-    return Rate(share, max(0.0, centre - half), min(1.0, centre + half), n)
+    # Rounding must not put 0 of n below its interval, nor n of n above it.
+    return Rate(share, max(0.0, min(share, centre - half)), min(1.0, max(share, centre + half)), n)
 
 
 def success_rate(episodes: Iterable[EpisodeResult]) -> Rate:

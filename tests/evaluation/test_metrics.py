@@ -161,3 +161,10 @@ class TestSummary:
 
     def test_of_nothing(self) -> None:
         assert summarize([], planned=3).success.rate == 0.0
+
+
+@pytest.mark.parametrize("n", range(1, 400, 7))
+def test_an_interval_always_holds_its_rate(n: int) -> None:
+    for successes in (0, 1, n // 2, n):
+        rate = wilson(successes, n)
+        assert 0.0 <= rate.low <= rate.rate <= rate.high <= 1.0
