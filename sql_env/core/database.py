@@ -227,8 +227,9 @@ class Database:
         )
 
     def _query(self, sql: str, deadline: float) -> QueryResult:
+        file = self._file
         try:
-            sandbox = _POOL.take(self._file)
+            sandbox = _POOL.take(file)
         except sqlite3.Error as error:
             return QueryResult.failed(ErrorKind.OTHER, f"the database is gone: {error}")
         try:
@@ -236,7 +237,7 @@ class Database:
         except BaseException:
             _POOL.discard(sandbox)
             raise
-        _POOL.give(self._file, sandbox)
+        _POOL.give(file, sandbox)
         return result
 
     def close(self) -> None:

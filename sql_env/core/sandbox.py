@@ -88,10 +88,10 @@ class Sandbox:
 
     def __init__(self, path: Path, tables: Iterable[str], widest_table: int) -> None:
         self._names = {name.lower(): name for name in tables}
-        # By statement, because the authorizer speaks only when a statement is compiled and Python
-        # keeps compiled statements: one that comes again is not announced again.
-        self._reads_of: dict[str, set[tuple[str, str]]] = {}
-        self._reads: set[tuple[str, str]] = set()
+        # What the authorizer sees while a statement is compiled. Python keeps compiled statements:
+        # one that comes again is not announced again, so what it reads is kept as well.
+        self._seen: list[tuple[str, str]] = []
+        self._reads_of: dict[str, frozenset[tuple[str, str]]] = {}
         self.bytes_kept = 0
         self._denied = ""
         self._deadline = 0.0
@@ -143,13 +143,14 @@ class Sandbox:
     def _run(self, sql: str, limits: Limits, lane: _Lane) -> QueryResult:
         if "\0" in sql:
             return QueryResult.failed(ErrorKind.SYNTAX, "the query contains a NUL character")
-        reads = self._reads_of.get(sql)
-        if reads is None:
-            reads = self._reads_of[sql] = set()
-            self.bytes_kept += len(sql) + _BYTES_OF_A_STATEMENT
-        self._reads = reads  # where the authorizer notes what it sees
         self._denied = ""
-        cursor = self._connection.execute(sql)
+        self._seen.clear()
+        try:
+            cursor = self._connection.execute(sql)
+        finally:  # it may fail after it was compiled, and then it is kept all the same
+            if self._seen:
+                self._reads_of[sql] = frozenset(self._seen)
+                self.bytes_kept += len(sql) + _BYTES_OF_A_STATEMENT
         description = cursor.description
         if description is None:
             return QueryResult.failed(ErrorKind.SYNTAX, "there is no SELECT statement in the query")
@@ -174,7 +175,7 @@ class Sandbox:
                 return _too_large(f"{limits.bytes:,} bytes")
         if len(rows) > limits.rows:
             return _too_large(f"{limits.rows:,} rows")
-        return QueryResult(columns, tuple(rows), frozenset(reads))
+        return QueryResult(columns, tuple(rows), self._reads_of.get(sql, _NOTHING))
 
     def _run_carefully(self, sql: str, limits: Limits) -> QueryResult:
         """Long values make functions slow, so there may be only few of them.
@@ -195,11 +196,12 @@ class Sandbox:
         read, function = sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION
         harmless = (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_RECURSIVE)
         names = frozenset(self._names.values())
+        note = self._seen.append
 
         def authorize(action: int, first: str, second: str, _database: str, _view: str) -> int:
             if action == read:
                 if first in names:
-                    self._reads.add((first, second))
+                    note((first, second))
                     return ok
                 return ok if self._may_read(first, second) else deny
             if action in harmless or (action == function and second in FUNCTIONS):
@@ -214,7 +216,7 @@ class Sandbox:
         lowered = name.lower()
         table = self._names.get(lowered)
         if table is not None:
-            self._reads.add((table, column))
+            self._seen.append((table, column))
             return True
         if column or lowered.startswith(TABLE_FUNCTIONS):
             self._denied = f"{name} cannot be read here: {USE_DESCRIBE}"
@@ -258,6 +260,7 @@ class Sandbox:
         return QueryResult.failed(kind, message)
 
 
+_NOTHING: frozenset[tuple[str, str]] = frozenset()
 _BEFORE_A_STATEMENT = "; \t\r\n\f"
 _CALLS = frozenset(("Function", "PureFunc", "AggStep"))
 # The columns of EXPLAIN and of EXPLAIN QUERY PLAN, the only statements the authorizer never sees.
