@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import typer
 
 from sql_env.commands import data, demo, evaluate, play, train
@@ -10,22 +12,37 @@ from sql_env.commands.serve import serve
 app = typer.Typer(
     name="sql-env",
     help="An environment in which language models learn to explore SQL databases.",
+    epilog="Begin with: sql-env play",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
 
 
-app.add_typer(data.app, name="data")
-evaluate.register(app)
+# In the order in which one comes to need them; help lists them so.
 play.register(app)
-train.register(app)
 demo.register(app)
+evaluate.register(app)
+train.register(app)
 app.command()(serve)
+app.add_typer(data.app, name="data")
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        from sql_env import __version__
+
+        typer.echo(f"sql-env {__version__}")
+        raise typer.Exit
 
 
 @app.callback()
-def _root() -> None:
-    """Play, evaluate, serve, train."""
+def _root(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version."),
+    ] = False,
+) -> None:
+    """An environment in which language models learn to explore SQL databases."""
 
 
 def main() -> None:

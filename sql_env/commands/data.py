@@ -233,7 +233,10 @@ def _progress_bar(title: str) -> Iterator[Any]:
         TransferSpeedColumn(),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+    console = Console(stderr=True)
+    with Progress(
+        *columns, console=console, transient=True, disable=not console.is_terminal
+    ) as progress:
         task = progress.add_task(escape(title), total=None)
         yield lambda done, total: progress.update(task, completed=done, total=total)
 

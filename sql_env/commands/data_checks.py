@@ -52,13 +52,15 @@ def validate(folder: FolderArgument = None, as_json: JsonOption = False) -> None
     with user_errors():
         dataset = _dataset(folder)
         records = dataset.load()
+        bar = Console(stderr=True)
         findings = list(
             track(
                 findings_of(records, dataset.db_dir),
                 "Trying every question",
                 total=len(records),
-                console=Console(stderr=True),
+                console=bar,
                 transient=True,
+                disable=not bar.is_terminal,
             )
         )
     failures = [finding for finding in findings if finding.failed is not None]

@@ -31,7 +31,9 @@ def demo_command(
 
         config = GRPOConfig.load("demo", None, settings or (), output_dir=str(out))
         if out.exists() and any(out.iterdir()) and not (out / "report.html").is_file():
-            raise ConfigError(f"{out} holds something else than a demonstration: choose --out")
+            raise ConfigError(
+                f"{out} holds something else than a demonstration: choose another folder with --out"
+            )
         shutil.rmtree(out, ignore_errors=True)
         result = run_demo(config, console)
         first, last = result.reward_before_and_after

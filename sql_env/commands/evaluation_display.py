@@ -36,17 +36,20 @@ POLICY_WIDTH = 28
 class LiveTable:
     """One line per policy while they play: a bar, the time, success and reward so far.
 
-    It goes to stderr, so that what a command is asked for stays alone on stdout.
+    It goes to stderr, so that what a command is asked for stays alone on stdout, and only where
+    someone is looking.
     """
 
     def __init__(self, policies: Sequence[str]) -> None:
+        console = Console(stderr=True)
         self._progress = Progress(
             TextColumn("[bold]{task.description}"),
             BarColumn(bar_width=12),
             MofNCompleteColumn(),
             TimeElapsedColumn(),
             TextColumn("{task.fields[so_far]}"),
-            console=Console(stderr=True),
+            console=console,
+            disable=not console.is_terminal,
         )
         self._waiting = [
             self._progress.add_task(escape(_end_of(policy)), start=False, total=None, so_far="")

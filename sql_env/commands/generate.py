@@ -36,7 +36,9 @@ def generate(
             raise GenerationError(
                 f"{out} already holds a dataset: choose another folder, or replace it with --force"
             )
-        with Progress(*columns, console=errors, transient=True) as bar:
+        with Progress(
+            *columns, console=errors, transient=True, disable=not errors.is_terminal
+        ) as bar:
             task = bar.add_task("questions", total=questions)
             summary = generate_dataset(
                 out,

@@ -14,7 +14,9 @@ console = Console(stderr=True)
 
 def serve(
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="Port to listen on.", min=1, max=65535)] = 8000,
+    port: Annotated[
+        int, typer.Option(metavar="PORT", help="Port to listen on.", min=1, max=65535)
+    ] = 8000,
     workers: Annotated[
         int, typer.Option(help="Server processes; a session stays in the one it began in.", min=1)
     ] = 1,
@@ -33,13 +35,17 @@ def serve(
         ),
     ] = None,
     allow_unauthenticated: Annotated[
-        bool, typer.Option(help="Let everybody in on an address that others can reach.")
+        bool,
+        typer.Option(
+            "--allow-unauthenticated", help="Let everybody in on an address that others can reach."
+        ),
     ] = False,
     idle_seconds: Annotated[
         float, typer.Option(help="Close a session after this long without a message.")
     ] = 900.0,
     hide_gold: Annotated[
-        bool, typer.Option(help="Never show the gold answer, not even after an episode.")
+        bool,
+        typer.Option("--hide-gold", help="Never show the gold answer, not even after an episode."),
     ] = False,
 ) -> None:
     """Serve the environment over WebSocket, and a page to play on at /web."""
@@ -81,5 +87,5 @@ def serve(
 
 
 def _stop(reason: str) -> typer.Exit:
-    console.print(f"[red]sql-env serve:[/] {escape(reason)}", highlight=False, soft_wrap=True)
+    console.print(f"[bold red]error:[/] {escape(reason)}", highlight=False, soft_wrap=True)
     return typer.Exit(2)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -153,12 +154,14 @@ def _train(config: GRPOConfig, console: Console, *, resuming: bool) -> None:
 
 
 def _warm_up(config: GRPOConfig, console: Console) -> None:
+    from sql_env.evaluation.run_folder import now
     from sql_env.training.callbacks import WARMUP_NEWS, ProgressCallback
     from sql_env.training.data_loading import load_for_training
     from sql_env.training.run_log import MODEL, RunLog
     from sql_env.training.warmup import warm_up
 
     log = RunLog(config.output_dir)
+    started, clock = now(), time.monotonic()
     if _is_main():
         log.begin(config)
     model, tokenizer = load_for_training(config)
@@ -169,6 +172,7 @@ def _warm_up(config: GRPOConfig, console: Console) -> None:
         progress.stop()
     if not _is_main():
         return
+    log.add_session("warmup", started=started, seconds=round(time.monotonic() - clock, 1))
     for row in rows:
         if "loss" in row:
             log.add_metrics({"phase": "warmup", **row})

@@ -43,7 +43,9 @@ def read_own(folder: Path, questions_file: Path | None = None) -> Source:
         QuestionLoadError: the question file cannot be read.
     """
     if not folder.is_dir():
-        raise SourceError(f"{folder}: no such folder")
+        raise SourceError(
+            f"{folder}: no such folder: name one with SQLite files and a JSON or CSV of questions"
+        )
     databases = find_databases(folder)
     if not databases:
         raise SourceError(f"{folder}: no SQLite database in it (*.sqlite, *.sqlite3 or *.db)")

@@ -165,7 +165,9 @@ def _resolve(model_name: str) -> Path | str:
             )
         return folder
     if folder.is_absolute() or model_name.startswith((".", "~")) or model_name.count("/") > 1:
-        raise ModelLoadError(f"cannot load {model_name!r}: there is no such folder")
+        raise ModelLoadError(
+            f"cannot load {model_name!r}: there is no such folder (a run keeps its model in model/)"
+        )
     return model_name
 
 
