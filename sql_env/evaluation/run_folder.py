@@ -194,7 +194,7 @@ def dataset_hash(questions: Sequence[QuestionRecord], db_dir: Path) -> str:
 def current_versions() -> dict[str, str]:
     """What the numbers were made with; libraries only where they are in use."""
     found = {"python": platform.python_version(), "sqlite": sqlite3.sqlite_version}
-    for name in ("sql_env", "torch", "transformers", "peft"):
+    for name in ("sql_env", "torch", "transformers", "trl", "peft"):
         if name in sys.modules:
             try:
                 found[name] = version(name)

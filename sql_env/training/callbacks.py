@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -31,10 +32,18 @@ class RunLogCallback(TrainerCallback):  # type: ignore[misc]  # transformers is 
         self.rollout: TRLRollout | None = None  # set where the run plays through one
         self._transcripts_per_round = transcripts_per_round
         self._seconds_before: dict[str, float] = {}
+        self._logged_at = time.monotonic()
         self._steps: list[Step] = []  # of the episodes since the last log
         self._episodes = 0
         self._step = 0
         self._process = 0
+
+    def on_train_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any
+    ) -> None:
+        self._logged_at = time.monotonic()
+        if state.is_world_process_zero:
+            self.log.add_session("grpo", step=state.global_step)
 
     def on_step_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any
@@ -86,12 +95,15 @@ class RunLogCallback(TrainerCallback):  # type: ignore[misc]  # transformers is 
         }
 
     def _seconds_since(self) -> dict[str, float]:
+        """Where the time went since the last log; `seconds/run` is all of it, watching included."""
+        logged_before, self._logged_at = self._logged_at, time.monotonic()
+        seconds = {"seconds/run": round(self._logged_at - logged_before, 4)}
         if self.rollout is None:
-            return {}
+            return seconds
         now = dict(self.rollout.seconds)
         passed = {k: round(v - self._seconds_before.get(k, 0.0), 4) for k, v in now.items()}
         self._seconds_before = now
-        return {f"seconds/{name}": value for name, value in passed.items()}
+        return seconds | {f"seconds/{name}": value for name, value in passed.items()}
 
 
 class ProgressCallback(TrainerCallback):  # type: ignore[misc]

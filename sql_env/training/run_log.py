@@ -1,7 +1,9 @@
 """A training run is a folder.
 
     config.json         what was asked for, to run it again or to resume it
+    sessions.jsonl      one row per start or resumption: when, on what machine, with what versions
     metrics.jsonl       one row per logged step; `phase` says warmup or grpo
+    success.jsonl       success on questions of both splits, every so many steps
     transcripts.jsonl   episodes as they were played in training, a few of each round;
                         further processes write transcripts-1.jsonl, …
     checkpoint-N/       everything that is needed to go on from step N
@@ -15,15 +17,18 @@ killed run keeps them; a checkpoint counts when its last file, `COMPLETE`, is th
 from __future__ import annotations
 
 import json
+import platform
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from sql_env.evaluation.run_folder import current_commit, current_versions, now
 from sql_env.training.config import GRPOConfig
 from sql_env.training.settings import ConfigError
 
 CONFIG, METRICS, TRANSCRIPTS = "config.json", "metrics.jsonl", "transcripts.jsonl"
+SESSIONS, SUCCESS = "sessions.jsonl", "success.jsonl"
 MODEL, PLOTS, COMPLETE = "model", "plots", "COMPLETE"
 
 
@@ -60,8 +65,29 @@ class RunLog:
         """
         path = self.path / CONFIG
         if not path.is_file():
-            raise ResumeError(f"{self.path} is no training run: there is no {CONFIG} in it")
+            raise ResumeError(
+                f"{self.path} is no training run: there is no {CONFIG} in it. "
+                "`sql-env train` prints its run folder when it begins"
+            )
         return GRPOConfig.load(file=path, settings=settings, **values)
+
+    def add_session(self, phase: str, **values: Any) -> None:
+        """Note that this process works on the run: on what machine, and with which versions."""
+        about = {"phase": phase, "started": now(), "device": device_name()}
+        versions = {"commit": current_commit(), "versions": current_versions()}
+        self._append(SESSIONS, [about | versions | values])
+
+    def sessions(self) -> list[dict[str, Any]]:
+        """Every start and resumption."""
+        return self._read(SESSIONS)
+
+    def add_success(self, row: dict[str, Any]) -> None:
+        """Append how often the model succeeded on both splits after a step."""
+        self._append(SUCCESS, [row])
+
+    def success(self) -> list[dict[str, Any]]:
+        """All those rows."""
+        return self._read(SUCCESS)
 
     def add_metrics(self, row: dict[str, Any]) -> None:
         """Append one row."""
@@ -87,7 +113,9 @@ class RunLog:
 
     def forget_after(self, step: int) -> None:
         """Drop what was written about steps that will be taken again."""
-        for name in (METRICS, *self._transcript_files()):
+        for name in (METRICS, SUCCESS, *self._transcript_files()):
+            if not (self.path / name).is_file():
+                continue
             kept = [row for row in self._read(name) if row["step"] <= step]
             unfinished = self.path / f"{name}.part"
             unfinished.write_text("".join(map(_line, kept)), encoding="utf-8")
@@ -115,6 +143,15 @@ def checkpoint_step(checkpoint: Path) -> int:
     if match is None:
         raise ResumeError(f"{checkpoint} is no checkpoint: its name is not checkpoint-<step>")
     return int(match[1])
+
+
+def device_name() -> str:
+    """The GPU that this process trains on, or the processor's kind."""
+    import torch
+
+    if torch.cuda.is_available():
+        return str(torch.cuda.get_device_name())
+    return f"{platform.machine()} CPU, {torch.get_num_threads()} threads"
 
 
 def _line(row: dict[str, Any]) -> str:

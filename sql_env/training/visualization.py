@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from transformers import TrainerCallback
 
+from sql_env.evaluation.metrics import Rate
 from sql_env.models import QuestionRecord
 from sql_env.training.config import GRPOConfig
 from sql_env.training.display import Display, NotebookDisplay, TerminalDisplay, in_notebook
@@ -63,7 +64,8 @@ class LiveVisualizationCallback(TrainerCallback):  # type: ignore[misc]  # trans
         self._tokenizer = tokenizer
         self._questions = {"train": list(train_questions), "eval": list(eval_questions)}
         self._baseline = baseline
-        self._folder = RunLog(config.output_dir).path / PLOTS
+        self._log = RunLog(config.output_dir)
+        self._folder = self._log.path / PLOTS
         self._display = display or (
             NotebookDisplay()
             if in_notebook()
@@ -86,7 +88,9 @@ class LiveVisualizationCallback(TrainerCallback):  # type: ignore[misc]  # trans
             RewardPoint(row["step"], row["reward"]) for row in state.log_history if "reward" in row
         ]
         if state.is_world_process_zero:
-            self._compare_splits(state.global_step, model)
+            self.success = success_points(self._log.success())
+            if not self.success:
+                self._compare_splits(state.global_step, model)
 
     def on_log(
         self,
@@ -142,6 +146,8 @@ class LiveVisualizationCallback(TrainerCallback):  # type: ignore[misc]  # trans
             for split in self._questions
         }
         self.success.append(SuccessPoint(step, **rates))
+        kept = {split: rate._asdict() for split, rate in rates.items()}
+        self._log.add_success({"step": step, **kept})
         self._show("success", success_figure(self.success))
 
     def _turn_of(self, split: str, number: int, count: int) -> list[QuestionRecord]:
@@ -152,3 +158,8 @@ class LiveVisualizationCallback(TrainerCallback):  # type: ignore[misc]  # trans
     def _show(self, name: str, figure: Any) -> None:
         save_figure(figure, self._folder / f"{name}.png")
         self._display.figure(name, figure)
+
+
+def success_points(rows: Sequence[dict[str, Any]]) -> list[SuccessPoint]:
+    """The rows of a run's `success.jsonl` as points to plot."""
+    return [SuccessPoint(row["step"], Rate(**row["train"]), Rate(**row["eval"])) for row in rows]

@@ -49,6 +49,16 @@ def test_a_folder_without_a_run_is_named(tmp_path: Path) -> None:
         RunLog(tmp_path).config()
 
 
+def test_a_session_says_where_and_with_what_it_ran(tmp_path: Path) -> None:
+    log = RunLog(tmp_path)
+    log.add_session("warmup", seconds=1.5)
+    log.add_session("grpo", step=3)
+    first, second = log.sessions()
+    assert (first["phase"], first["seconds"], second["step"]) == ("warmup", 1.5, 3)
+    assert {"python", "sqlite", "torch"} <= set(first["versions"])
+    assert first["started"] and first["device"]
+
+
 def test_a_row_that_was_cut_off_is_left_out(tmp_path: Path) -> None:
     log = RunLog(tmp_path)
     log.add_metrics({"step": 1, "reward": 0.5})
@@ -70,9 +80,11 @@ def test_steps_that_will_be_taken_again_are_forgotten(tmp_path: Path) -> None:
     log = RunLog(tmp_path)
     for step in (1, 2, 3):
         log.add_metrics({"step": step})
+        log.add_success({"step": step})
         log.add_transcripts([{"step": step, "n": 0}, {"step": step, "n": 1}])
     log.forget_after(2)
     assert [row["step"] for row in log.metrics()] == [1, 2]
+    assert [row["step"] for row in log.success()] == [1, 2]
     assert [row["step"] for row in log.transcripts()] == [1, 1, 2, 2]
 
 

@@ -29,7 +29,8 @@ from sql_env.training.plots import (
     success_figure,
     trend,
 )
-from sql_env.training.visualization import LiveVisualizationCallback
+from sql_env.training.run_log import RunLog
+from sql_env.training.visualization import LiveVisualizationCallback, success_points
 
 MakeConfig = Callable[..., GRPOConfig]
 
@@ -81,6 +82,10 @@ def test_everything_comes_when_it_should(tiny_config: MakeConfig, warm_model_dir
         (0, 3, 3),
         (4, 3, 3),
     ]
+    log = RunLog(config.output_dir)
+    assert success_points(log.success()) == live.success, "kept for later pictures"
+    assert len(log.sessions()) == 1
+    assert all(row["seconds/run"] >= row["step_time"] > 0 for row in log.metrics())
     for name in ("reward", "success"):
         picture = Path(config.output_dir) / "plots" / f"{name}.png"
         assert picture.read_bytes().startswith(b"\x89PNG")
