@@ -5,9 +5,10 @@
     python benchmarks/server.py --dataset DIR   # on other data than the embedded
 
 Both servers run under the same uvicorn settings and are driven by the same client, in turns, so a
-busy machine slows both. A session plays two episodes of ten steps (describe, sample, queries,
-answer) and checks on every step that it sees its own question and its own history. The echo
-environment gets messages of the same size and is checked the same way.
+busy machine slows both. The client is a bare one, so that the server is what is measured. A session
+plays two episodes of ten steps (describe, sample, queries, answer) and checks on every step that it
+sees its own question and its own history, byte for byte. The echo environment gets messages of the
+same size and is checked the same way.
 
 What must hold: ratio >= 0.7 at every level; no lost or mixed step; the others' p99 below twice its
 normal value while one session runs a query into its deadline; no growth over the soak.
@@ -22,6 +23,7 @@ import multiprocessing
 import os
 import random
 import statistics
+import struct
 import subprocess
 import sys
 import time
@@ -32,9 +34,9 @@ from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
 
+from pydantic_core import to_json
 from rich.console import Console
 from rich.table import Table
-from websockets.asyncio.client import ClientConnection, connect
 
 from sql_env.models import QuestionRecord
 from sql_env.questions import Dataset
@@ -148,65 +150,120 @@ class Tally:
         return 1000 * statistics.quantiles(self.latencies, n=100)[percent - 1]
 
 
-async def ask(ws: ClientConnection, kind: str, data: dict[str, Any]) -> dict[str, Any]:
-    await ws.send(json.dumps({"type": kind, "data": data}))
-    return json.loads(await ws.recv())
+class Session(asyncio.Protocol):
+    """A WebSocket client that does nothing but send a frame and wait for a frame."""
+
+    def __init__(self) -> None:
+        self._buffer = b""
+        self._answer: asyncio.Future[bytes] | None = None
+
+    @classmethod
+    async def open(cls, port: int) -> Session:
+        """A session that exists: the server makes it between the handshake and its first answer."""
+        loop = asyncio.get_running_loop()
+        transport, session = await loop.create_connection(cls, "127.0.0.1", port)
+        session._transport = transport
+        head = (
+            "GET /ws HTTP/1.1\r\nHost: 127.0.0.1\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+        )
+        head += "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: MDEyMzQ1Njc4OWFiY2RlZg==\r\n\r\n"
+        await session._wait(head.encode())
+        await session.ask(b'{"type":"state"}')
+        return session
+
+    async def ask(self, payload: bytes) -> bytes:
+        """One text frame, masked with zeros, and the answer to it."""
+        size = len(payload)
+        length = bytes([0x80 | size]) if size < 126 else b"\xfe" + struct.pack("!H", size)
+        return await self._wait(b"\x81" + length + b"\0\0\0\0" + payload)
+
+    async def reset(self, data: dict[str, Any]) -> bytes:
+        return await self.ask(json.dumps({"type": "reset", "data": data}).encode())
+
+    async def step(self, data: dict[str, Any]) -> bytes:
+        return await self.ask(json.dumps({"type": "step", "data": data}).encode())
+
+    def close(self) -> None:
+        self._transport.close()
+
+    async def _wait(self, data: bytes) -> bytes:
+        self._answer = asyncio.get_running_loop().create_future()
+        self._transport.write(data)
+        return await self._answer
+
+    def data_received(self, data: bytes) -> None:
+        self._buffer += data
+        while (end := self._frame_end()) and len(self._buffer) >= end:
+            frame, self._buffer = self._buffer[:end], self._buffer[end:]
+            if frame[0] != 0x89 and self._answer and not self._answer.done():  # not a ping
+                self._answer.set_result(frame)
+
+    def _frame_end(self) -> int:
+        head = self._buffer
+        if head.startswith(b"HTTP"):
+            return head.find(b"\r\n\r\n") + 4 if b"\r\n\r\n" in head else 0
+        if len(head) < 10:
+            return 2 + head[1] if len(head) >= 2 and head[1] < 126 else 0
+        if head[1] < 126:
+            return 2 + head[1]
+        wide = head[1] == 127
+        return (10 if wide else 4) + struct.unpack_from("!Q" if wide else "!H", head, 2)[0]
+
+    def connection_lost(self, error: Exception | None) -> None:
+        if self._answer and not self._answer.done():
+            self._answer.set_exception(error or ConnectionError("the server closed the connection"))
 
 
-async def play_ours(ws: ClientConnection, script: Script, tally: Tally, pause: float) -> None:
-    await ask(ws, "reset", {"question_id": script.question_id})
+async def play_ours(session: Session, script: Script, tally: Tally, pause: float) -> None:
+    await session.reset({"question_id": script.question_id})
+    question = b'"question":' + to_json(script.question) + b","
     history: list[str] = []
     for kind, argument in script.actions:
         if pause:
             await asyncio.sleep(random.uniform(0, 2 * pause))
         history.append(f"{kind}: {argument.strip()}")
         began = time.perf_counter()
-        answer = await ask(ws, "step", {"action_type": kind, "argument": argument})
+        answer = await session.step({"action_type": kind, "argument": argument})
         tally.latencies.append(time.perf_counter() - began)
         tally.steps += 1
-        seen = answer["data"].get("observation", {})
-        own = seen.get("question") == script.question and seen.get("action_history") == history
+        own = question in answer and b'"action_history":' + to_json(history) + b"," in answer
         tally.faults += not own
-    tally.faults += answer["data"].get("metadata", {}).get("stop_reason") != "correct"
+    tally.faults += b'"stop_reason":"correct"' not in answer
 
 
-async def play_echo(ws: ClientConnection, script: Script, tally: Tally, _: float) -> None:
-    await ask(ws, "reset", {})
+async def play_echo(session: Session, script: Script, tally: Tally, _: float) -> None:
+    await session.reset({})
     for kind, argument in script.actions:
         message = f"{kind}: {argument}"
         began = time.perf_counter()
-        answer = await ask(ws, "step", {"message": message})
+        answer = await session.step({"message": message})
         tally.latencies.append(time.perf_counter() - began)
         tally.steps += 1
-        tally.faults += answer["data"].get("observation", {}).get("message") != message
+        tally.faults += b'"message":' + to_json(message) not in answer
 
 
 async def run_sessions(
     name: str, port: int, sessions: int, scripts: list[Script], *, pause: float = 0.0,
     rounds: int = 1,
 ) -> Tally:  # fmt: skip
-    """`sessions` at the same time, each with its own episodes, from one moment to another."""
+    """`sessions` at the same time, each with episodes of its own; opening them is not counted."""
     play = play_ours if name == OURS else play_echo
     tally = Tally()
 
-    async def session(ws: ClientConnection, chooser: random.Random) -> None:
-        for _ in range(rounds * EPISODES):
-            await play(ws, chooser.choice(scripts), tally, pause)
+    async def episodes(session: Session, chooser: random.Random) -> None:
+        for _ in range(EPISODES):
+            await play(session, chooser.choice(scripts), tally, pause)
 
-    sockets = [await open_session(port) for _ in range(sessions)]
-    began = time.perf_counter()
-    await asyncio.gather(*(session(ws, random.Random(i)) for i, ws in enumerate(sockets)))
-    tally.seconds = time.perf_counter() - began
-    await asyncio.gather(*(ws.close() for ws in sockets))
+    for turn in range(rounds):
+        opened = [await Session.open(port) for _ in range(sessions)]
+        began = time.perf_counter()
+        await asyncio.gather(
+            *(episodes(item, random.Random(f"{turn} {i}")) for i, item in enumerate(opened))
+        )
+        tally.seconds += time.perf_counter() - began
+        for session in opened:
+            session.close()
     return tally
-
-
-async def open_session(port: int) -> ClientConnection:
-    """A session that exists: the server makes it after the handshake, before its first answer."""
-    ws = await connect(f"ws://127.0.0.1:{port}/ws", compression=None, ping_interval=None)
-    await ws.send('{"type": "state"}')
-    await ws.recv()
-    return ws
 
 
 def merge(tallies: list[Tally]) -> Tally:
@@ -256,18 +313,16 @@ def measure_deadline(port: int, scripts: list[Script], turns: int) -> bool:
         calm, disturbed = [], []
         for _ in range(turns):
             calm.append(await run_sessions(OURS, port, 16, scripts, pause=0.02, rounds=5))
-            async with await open_session(port) as ws:
-                await ask(ws, "reset", {"question_id": scripts[0].question_id})
-                hog = asyncio.create_task(run_into_deadline(ws))
-                disturbed.append(await run_sessions(OURS, port, 16, scripts, pause=0.02, rounds=5))
-                hog.cancel()
+            hog = asyncio.create_task(run_into_deadline(await Session.open(port)))
+            disturbed.append(await run_sessions(OURS, port, 16, scripts, pause=0.02, rounds=5))
+            hog.cancel()
         return merge(calm), merge(disturbed)
 
-    async def run_into_deadline(ws: ClientConnection) -> None:
+    async def run_into_deadline(session: Session) -> None:
         while True:
-            answer = await ask(ws, "step", {"action_type": "QUERY", "argument": ENDLESS})
-            if answer["data"].get("done", True):
-                await ask(ws, "reset", {"question_id": scripts[0].question_id})
+            await session.reset({"question_id": scripts[0].question_id})
+            answer = await session.step({"action_type": "QUERY", "argument": ENDLESS})
+            assert b'"error_kind":"timeout"' in answer
 
     calm, disturbed = asyncio.run(with_and_without())
     ratio = disturbed.percentile(99) / calm.percentile(99)
@@ -285,14 +340,12 @@ def measure_deadline(port: int, scripts: list[Script], turns: int) -> bool:
 def measure_soak(port: int, pid: int, script: Script, sessions: int) -> bool:
     """Short sessions in a row; the server's descriptors, threads and memory must stay."""
 
-    async def short_session() -> None:
-        async with await open_session(port) as ws:
-            await ask(ws, "reset", {"question_id": script.question_id})
-            await ask(ws, "step", {"action_type": "QUERY", "argument": script.actions[-2][1]})
-
     async def some(count: int) -> None:
         for _ in range(count):
-            await short_session()
+            session = await Session.open(port)
+            await session.reset({"question_id": script.question_id})
+            await session.step({"action_type": "QUERY", "argument": script.actions[-2][1]})
+            session.close()
 
     table = Table(title=f"{sessions:,} short sessions in a row")
     for column in ("sessions", "descriptors", "threads", "memory MB"):

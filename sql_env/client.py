@@ -9,6 +9,7 @@ A connection is a session: one client plays one episode at a time.
 
 from __future__ import annotations
 
+import asyncio
 import json
 from contextlib import suppress
 from typing import Any
@@ -34,7 +35,7 @@ class SQLEnvClient(EnvClient[SQLAction, SQLObservation, SQLState]):
     """Plays on a server.
 
     Every call raises `ConnectionError` when the server cannot be reached or has gone. The episode
-    is lost then; `reset` connects anew.
+    is lost then; `reset` connects anew. A client that is too fast for its server waits.
 
     Args:
         base_url: "http://127.0.0.1:8000", or wherever `sql-env serve` listens.
@@ -116,9 +117,13 @@ class SQLEnvClient(EnvClient[SQLAction, SQLObservation, SQLState]):
             response = await self._receive()
         except ConnectionClosed as error:
             raise await self._lost() from error
-        if response["type"] == "error":
-            raise ServerError(response["data"]["message"], response["data"]["code"])
-        return response
+        if response["type"] != "error":
+            return response
+        refusal = response["data"]
+        if refusal["code"] != "RATE_LIMITED":
+            raise ServerError(refusal["message"], refusal["code"])
+        await asyncio.sleep(refusal["retry_after_s"])  # it was dropped, so it can be sent again
+        return await self._send_and_receive(message)
 
     async def _lost(self) -> ConnectionError:
         """Why the connection ended, in the server's last words where it said any."""

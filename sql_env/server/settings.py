@@ -28,7 +28,7 @@ class ServerSettings:
     max_sessions: int = 256
     idle_seconds: float = 900.0
     max_message_bytes: int = 256 * 1024
-    messages_per_second: float = 500.0
+    messages_per_second: float = 2000.0
     hide_gold: bool = False
 
     def __post_init__(self) -> None:
@@ -61,8 +61,9 @@ class ServerSettings:
         try:
             listener = socket.create_server((self.host, self.port), family=family)
         except OSError as error:
+            reason = str(error.strerror or error).partition(" (")[0]
             raise ServerSettingsError(
-                f"cannot listen on {self.host}:{self.port}: {str(error.strerror or error).partition(' (')[0]}. "
+                f"cannot listen on {self.host}:{self.port}: {reason}. "
                 "Choose another --port or --host"
             ) from error
         # uvicorn leaves this out for workers, and each of their HTTP answers would wait 40 ms.

@@ -28,6 +28,7 @@ class Refusal(NamedTuple):
 
     code: str
     message: str
+    retry_after_s: float | None = None
 
 
 class Bucket:
@@ -98,6 +99,7 @@ class TrafficLimits:
                 "RATE_LIMITED",
                 f"more than {self._settings.messages_per_second:g} messages a second: "
                 f"wait {max(1, round(wait * 1000))} ms and send this one again",
+                retry_after_s=wait,
             )
         # A character takes at most four bytes, so most messages need no encoding to be measured.
         bound = self._settings.max_message_bytes
@@ -176,7 +178,7 @@ class IdleWatch:
 
 def error_frame(refusal: Refusal) -> str:
     """An error as OpenEnv's clients read it."""
-    data = {"message": refusal.message, "code": refusal.code}
+    data = {name: value for name, value in refusal._asdict().items() if value is not None}
     return json.dumps({"type": "error", "data": data})
 
 

@@ -106,6 +106,13 @@ def test_an_idle_session_says_so_when_the_client_comes_back(serve: Callable[...,
         assert env.reset(question_id="music_join").observation.step_count == 0
 
 
+def test_a_client_that_is_too_fast_waits(serve: Callable[..., Running]) -> None:
+    with SQLEnvClient(serve(messages_per_second=20).url).sync() as env:
+        env.reset(question_id="music_count")
+        for _ in range(50):
+            assert env.state().question_id == "music_count"
+
+
 class ServerProcess:
     """`sql-env serve` in a process that can be killed."""
 
