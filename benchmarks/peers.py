@@ -174,8 +174,8 @@ def main() -> None:
         for player, environment in players.items():
             seconds = environment.seconds(SLOW)
             console.print(
-                f"{player} (deadline {environment.deadline_s} s): back after {seconds:.2f} s from a "
-                "query that spends its time inside one opcode"
+                f"{player} (deadline {environment.deadline_s} s): back after {seconds:.2f} s "
+                "from a query that spends its time inside one opcode"
             )
     if mistakes["SQLEnv"]:
         raise SystemExit("SQLEnv misjudged a case")
