@@ -12,7 +12,7 @@ import shutil
 import sqlite3
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -66,6 +66,7 @@ def generate_dataset(
     questions: int = 676,
     seed: int = 4,
     eval_fraction: float = 0.3,
+    hardness_mix: Mapping[Difficulty, int] = HARDNESS_MIX,
     workers: int | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Summary:
@@ -77,6 +78,7 @@ def generate_dataset(
         questions: how many over all databases.
         seed: the same seed writes the same bytes.
         eval_fraction: the share of questions kept for evaluation.
+        hardness_mix: how many of a hundred questions are of each hardness; easy takes the rest.
         workers: processes; by default one for small jobs and one per core for large ones.
         progress: called with the number of questions made since the last call.
 
@@ -91,8 +93,9 @@ def generate_dataset(
     except OSError as error:
         raise GenerationError(f"cannot write to {out}: {error}") from error
     try:
+        tasks = _tasks(databases, questions, seed, folder, hardness_mix)
         records: list[Record] = []
-        for made in _run(_tasks(databases, questions, seed, folder), workers, questions):
+        for made in _run(tasks, workers, questions):
             records += made
             if progress is not None:
                 progress(len(made))
@@ -126,7 +129,9 @@ def _check_request(databases: int, questions: int, eval_fraction: float) -> None
         raise GenerationError(f"eval_fraction is {eval_fraction}: it must be in [0, 1)")
 
 
-def _tasks(databases: int, questions: int, seed: int, folder: Path) -> list[_Task]:
+def _tasks(
+    databases: int, questions: int, seed: int, folder: Path, mix: Mapping[Difficulty, int]
+) -> list[_Task]:
     """Which domain makes which database, and how many questions of each hardness it asks."""
     order = list(DOMAINS)
     random.Random(f"{seed}/domains").shuffle(order)
@@ -141,7 +146,7 @@ def _tasks(databases: int, questions: int, seed: int, folder: Path) -> list[_Tas
         upto = questions * (i + 1) // databases
         quotas: dict[Difficulty, int] = {}
         for level in levels[1:]:
-            quotas[level] = max(0, round(HARDNESS_MIX[level] * upto / 100) - given[level])
+            quotas[level] = max(0, round(mix.get(level, 0) * upto / 100) - given[level])
         while sum(quotas.values()) > share:
             quotas[max(quotas, key=lambda level: quotas[level])] -= 1
         quotas["easy"] = share - sum(quotas.values())
