@@ -18,6 +18,7 @@ from sql_env.evaluation.run_folder import (
     RunError,
     RunFolder,
     current_commit,
+    current_machine,
     current_versions,
     dataset_hash,
     now,
@@ -48,6 +49,7 @@ def play_run(config: RunConfig, runs: Path, workers: int, line: LiveLine) -> Pla
         commit=current_commit(),
         created=now(),
         versions=current_versions(),
+        machine=current_machine(),
     )
     return _play(config, env, policy, RunFolder.create(runs, config), workers, line)
 

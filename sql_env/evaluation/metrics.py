@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from sql_env.evaluation.episodes import EpisodeResult
 
 Z_95 = 1.959963984540054
+NO_ROWS = "(no rows)"  # how the text of an empty result ends
 
 
 class Rate(NamedTuple):
@@ -162,7 +163,7 @@ def first_query_failed(episode: EpisodeResult) -> bool:
     """The first QUERY ended in an error, or found nothing although there is something to find."""
     for step in episode.steps:
         if _is(step.action_type, "QUERY"):
-            empty = step.result.endswith("(no rows)") and episode.gold_answer != []
+            empty = step.result.endswith(NO_ROWS) and episode.gold_answer != []
             return bool(step.error) or empty
     return False
 

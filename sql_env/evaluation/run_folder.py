@@ -5,8 +5,10 @@ The episodes are appended as they end, so that a run that was interrupted can be
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import json
+import os
 import platform
 import re
 import sqlite3
@@ -24,6 +26,7 @@ from sql_env.evaluation.green_agent import EvaluationResult
 from sql_env.models import QuestionRecord
 
 CONFIG, EPISODES, SUMMARY = "config.json", "episodes.jsonl", "summary.json"
+PACKED_EPISODES = "episodes.jsonl.gz"  # in a run that is kept in a repository
 LEARNING_CURVE = "metrics.jsonl"  # a training run keeps it beside the episodes
 # Models and databases produce them, UTF-8 cannot hold them, and what this writes is valid JSON.
 LONE_SURROGATES = "backslashreplace"
@@ -55,6 +58,7 @@ class RunConfig:
     commit: str = ""
     created: str = ""
     versions: dict[str, str] | None = None
+    machine: str = ""
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> RunConfig:
@@ -130,7 +134,8 @@ def read_run(folder: Path | str) -> Run:
         config = RunConfig.from_dict(json.loads(config_path.read_text(encoding="utf-8")))
     except (ValueError, TypeError) as error:
         raise RunError(f"{config_path} does not describe an evaluation: {error}") from error
-    return Run(folder, config, read_episodes(folder / EPISODES))
+    packed = (folder / PACKED_EPISODES).is_file()
+    return Run(folder, config, read_episodes(folder / (PACKED_EPISODES if packed else EPISODES)))
 
 
 def read_episodes(path: Path) -> tuple[EpisodeResult, ...]:
@@ -140,7 +145,9 @@ def read_episodes(path: Path) -> tuple[EpisodeResult, ...]:
     """
     if not path.is_file():
         return ()
-    lines = path.read_text(encoding="utf-8").split("\n")
+    content = path.read_bytes()
+    text = gzip.decompress(content) if path.suffix == ".gz" else content
+    lines = text.decode("utf-8").split("\n")
     episodes: dict[tuple[str, int], EpisodeResult] = {}
     for number, line in enumerate(lines, start=1):
         if not line:
@@ -201,6 +208,14 @@ def current_versions() -> dict[str, str]:
             except PackageNotFoundError:
                 found[name] = str(getattr(sys.modules[name], "__version__", "?"))
     return found
+
+
+def current_machine() -> str:
+    """The GPU that torch has found, if it is in use, or the processor's kind."""
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_available():
+        return str(torch.cuda.get_device_name())
+    return f"{platform.machine()} CPU, {os.cpu_count()} cores"
 
 
 def current_commit() -> str:

@@ -28,6 +28,11 @@ class SuccessPoint(NamedTuple):
     eval: Rate
 
 
+def success_points(rows: Sequence[dict[str, Any]]) -> list[SuccessPoint]:
+    """The rows of a run's `success.jsonl` as points to plot."""
+    return [SuccessPoint(row["step"], Rate(**row["train"]), Rate(**row["eval"])) for row in rows]
+
+
 def trend(rewards: Sequence[float]) -> list[float]:
     """A moving average over the last tenth of the points so far, at least three."""
     averages = []
@@ -43,7 +48,7 @@ def reward_figure(points: Sequence[RewardPoint], baseline: float | None = None) 
     Args:
         baseline: the mean reward of random play, drawn as a line to beat.
     """
-    figure, axes = _axes("Mean reward of the training episodes", "reward")
+    figure, axes = new_axes("Mean reward of the training episodes", "reward")
     steps, rewards = [p.step for p in points], [p.reward for p in points]
     axes.plot(steps, rewards, color=FAINT, marker=".", linewidth=1, label="each log")
     axes.plot(steps, trend(rewards), color=TRAIN_COLOUR, linewidth=2.5, label="trend")
@@ -55,7 +60,7 @@ def reward_figure(points: Sequence[RewardPoint], baseline: float | None = None) 
 
 def success_figure(points: Sequence[SuccessPoint]) -> Any:
     """Success on both splits against steps, with 95 % intervals."""
-    figure, axes = _axes("Success of the current model", "episodes answered correctly")
+    figure, axes = new_axes("Success of the current model", "episodes answered correctly")
     for name, colour, offset in (("train", TRAIN_COLOUR, -1), ("eval", EVAL_COLOUR, 1)):
         rates: list[Rate] = [getattr(point, name) for point in points]
         span = max((point.step for point in points), default=0) or 1
@@ -96,7 +101,8 @@ def png_bytes(figure: Any) -> bytes:
     return buffer.getvalue()
 
 
-def _axes(title: str, ylabel: str) -> tuple[Any, Any]:
+def new_axes(title: str, ylabel: str) -> tuple[Any, Any]:
+    """A figure and its axes, in the style of all pictures."""
     # Figure without pyplot: no global list of figures to grow, no window to open.
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure

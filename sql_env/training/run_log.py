@@ -17,13 +17,12 @@ killed run keeps them; a checkpoint counts when its last file, `COMPLETE`, is th
 from __future__ import annotations
 
 import json
-import platform
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from sql_env.evaluation.run_folder import current_commit, current_versions, now
+from sql_env.evaluation.run_folder import current_commit, current_machine, current_versions, now
 from sql_env.training.config import GRPOConfig
 from sql_env.training.settings import ConfigError
 
@@ -73,7 +72,7 @@ class RunLog:
 
     def add_session(self, phase: str, **values: Any) -> None:
         """Note that this process works on the run: on what machine, and with which versions."""
-        about = {"phase": phase, "started": now(), "device": device_name()}
+        about = {"phase": phase, "started": now(), "machine": current_machine()}
         versions = {"commit": current_commit(), "versions": current_versions()}
         self._append(SESSIONS, [about | versions | values])
 
@@ -143,15 +142,6 @@ def checkpoint_step(checkpoint: Path) -> int:
     if match is None:
         raise ResumeError(f"{checkpoint} is no checkpoint: its name is not checkpoint-<step>")
     return int(match[1])
-
-
-def device_name() -> str:
-    """The GPU that this process trains on, or the processor's kind."""
-    import torch
-
-    if torch.cuda.is_available():
-        return str(torch.cuda.get_device_name())
-    return f"{platform.machine()} CPU, {torch.get_num_threads()} threads"
 
 
 def _line(row: dict[str, Any]) -> str:

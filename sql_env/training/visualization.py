@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from transformers import TrainerCallback
 
-from sql_env.evaluation.metrics import Rate
 from sql_env.models import QuestionRecord
 from sql_env.training.config import GRPOConfig
 from sql_env.training.display import Display, NotebookDisplay, TerminalDisplay, in_notebook
@@ -23,6 +22,7 @@ from sql_env.training.plots import (
     reward_figure,
     save_figure,
     success_figure,
+    success_points,
 )
 from sql_env.training.run_log import PLOTS, RunLog
 
@@ -158,8 +158,3 @@ class LiveVisualizationCallback(TrainerCallback):  # type: ignore[misc]  # trans
     def _show(self, name: str, figure: Any) -> None:
         save_figure(figure, self._folder / f"{name}.png")
         self._display.figure(name, figure)
-
-
-def success_points(rows: Sequence[dict[str, Any]]) -> list[SuccessPoint]:
-    """The rows of a run's `success.jsonl` as points to plot."""
-    return [SuccessPoint(row["step"], Rate(**row["train"]), Rate(**row["eval"])) for row in rows]

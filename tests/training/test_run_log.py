@@ -56,7 +56,7 @@ def test_a_session_says_where_and_with_what_it_ran(tmp_path: Path) -> None:
     first, second = log.sessions()
     assert (first["phase"], first["seconds"], second["step"]) == ("warmup", 1.5, 3)
     assert {"python", "sqlite", "torch"} <= set(first["versions"])
-    assert first["started"] and first["device"]
+    assert first["started"] and first["machine"]
 
 
 def test_a_row_that_was_cut_off_is_left_out(tmp_path: Path) -> None:

@@ -27,10 +27,11 @@ from sql_env.training.plots import (
     reward_figure,
     save_figure,
     success_figure,
+    success_points,
     trend,
 )
 from sql_env.training.run_log import RunLog
-from sql_env.training.visualization import LiveVisualizationCallback, success_points
+from sql_env.training.visualization import LiveVisualizationCallback
 
 MakeConfig = Callable[..., GRPOConfig]
 
