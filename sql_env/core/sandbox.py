@@ -70,7 +70,7 @@ _CAREFUL_CALLS = 10
 _LONGEST_TRIM_SET = 64
 _BYTES_OF_A_CELL = 48  # what Python needs for a value beside its content
 _BYTES_OF_A_STATEMENT = 500  # and for a statement that is remembered
-MOST_BYTES_KEPT = 500_000  # by a sandbox: then it is better replaced than remembered
+MOST_BYTES_KEPT = 250_000  # by a sandbox: then it is better replaced than remembered
 
 
 class Sandbox:
