@@ -63,7 +63,7 @@ def compared_columns(sql: str, database: Database) -> Iterator[tuple[str, str]]:
                 break
 
 
-def _use_schema_names(tree: exp.Expression, database: Database) -> None:
+def _use_schema_names(tree: exp.Expr, database: Database) -> None:
     """Spell names as the schema does; read "x" as a text where no column is called x."""
     by_alias: dict[str, str] = {}
     for table in tree.find_all(exp.Table):
