@@ -18,6 +18,7 @@ import random
 import sqlite3
 from collections.abc import Sequence
 from concurrent.futures import Executor
+from copy import copy
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,6 @@ from sql_env.core.database import (
     ErrorKind,
     Limits,
     QueryResult,
-    open_database,
 )
 from sql_env.models import QuestionRecord, SQLAction, SQLObservation, SQLState
 from sql_env.questions import filter_questions
@@ -179,8 +179,11 @@ class ServedEnvironment(SQLEnvironment, Environment[SQLAction, SQLObservation, S
         return tried
 
     def _open(self, question: QuestionRecord) -> None:
+        before = self._database
         super()._open(question)
-        self._brief: Database = open_database(self._db.path, SHORT)
+        if self._database is not before:
+            self._brief: Database = copy(self._db)  # the same file and connections
+            self._brief.limits = SHORT
 
     # -- inside ------------------------------------------------------------------------------
 

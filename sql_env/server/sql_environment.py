@@ -23,7 +23,7 @@ from sql_env.core.reward import RewardConfig, RewardParts, RewardTracker
 from sql_env.core.sql_errors import explain_sql_error
 from sql_env.core.verifier import AnswerError, Gold, Verdict, build_gold, verify_rows, verify_text
 from sql_env.models import QuestionRecord, SQLAction, SQLObservation, SQLState
-from sql_env.questions import Dataset, load_questions
+from sql_env.questions import Dataset, database_path, load_questions
 
 SAMPLE_ROWS = 5
 LAST_RESULT = "@last"
@@ -55,6 +55,12 @@ class GoldAnswer(NamedTuple):
     sql: str
     columns: tuple[str, ...]
     rows: tuple[Row, ...]
+
+
+@lru_cache(maxsize=4096)
+def _database_path(db_dir: Path, name: str) -> Path:
+    """Joining paths takes longer than the rest of a reset."""
+    return database_path(db_dir, name)
 
 
 @lru_cache(maxsize=8192)
@@ -301,7 +307,7 @@ class SQLEnvironment:
         return self._database
 
     def _path_of(self, question: QuestionRecord) -> Path:
-        return self.db_dir / question.database_name / f"{question.database_name}.sqlite"
+        return _database_path(self.db_dir, question.database_name)
 
     def _open(self, question: QuestionRecord) -> None:
         path = self._path_of(question)
