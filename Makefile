@@ -1,5 +1,6 @@
 # Two commands are all a fresh machine needs: `make demo` and `make test`.
 # The environment lives in .venv; a stamp file per set of extras keeps second runs incremental.
+# ARGS goes to what is run: make pytest ARGS=tests/core, make demo ARGS="--out runs/second".
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -10,7 +11,7 @@ help:  ## Show what can be made
 	@grep -E '^[a-z]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 12
 
 demo: .venv/.training  ## Set up, then train a small model from nothing and show before and after
-	$(BIN)/sql-env demo
+	$(BIN)/sql-env demo $(ARGS)
 
 test: lint types imports pytest  ## Set up, then lint, types, import rule, tests
 
@@ -25,7 +26,7 @@ imports: .venv/.dev
 	$(BIN)/lint-imports
 
 pytest: .venv/.dev
-	$(BIN)/pytest -n 2 --dist loadfile
+	$(BIN)/pytest -n 2 --dist loadfile $(ARGS)
 
 docs: .venv/.dev  ## Build the documentation into site/
 	$(BIN)/mkdocs build --strict
