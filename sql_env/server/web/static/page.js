@@ -124,7 +124,7 @@ function showResult(kind, argument, observation) {
     shown = el("pre", "error", observation.error);
   } else if (details.grid) {
     const rows = details.grid.row_count;
-    byId("result-note").textContent += ` · ${rows.toLocaleString("en")} ${rows === 1 ? "row" : "rows"}`;
+    byId("result-note").prepend(`${rows.toLocaleString("en")} ${rows === 1 ? "row" : "rows"} · `);
     shown = el("div", "grid", drawGrid(details.grid));
     shown.tabIndex = 0;
     shown.setAttribute("role", "region");
