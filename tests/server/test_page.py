@@ -91,6 +91,7 @@ def test_a_whole_episode_to_a_correct_answer(
     expect(page.locator(".columns .column")).to_have_text(["Singer_ID", "Name", "Country", "Age"])
     page.get_by_role("button", name="sample Singer").click()
     expect(page.locator("#result tbody tr")).to_have_count(4)
+    expect(page.locator("#result table")).to_be_in_viewport()
     expect(page.locator("#result td.null")).to_have_text(["NULL"])
 
     page.fill("#editor", "SELECT name FROM singer WHERE country = 'France' -- all")

@@ -133,6 +133,13 @@ function showResult(kind, argument, observation) {
     shown = el("pre", "plain", observation.result);
   }
   byId("result").replaceChildren(shown);
+  if (kind === "SAMPLE" || kind === "QUERY") bringIntoView(byId("result").parentElement);
+}
+
+// On a phone the result lies below the fold.
+function bringIntoView(card) {
+  const { top, bottom } = card.getBoundingClientRect();
+  if (top > innerHeight - 120 || bottom < 60) card.scrollIntoView({ block: "center" });
 }
 
 function showScore(remaining) {
