@@ -112,7 +112,7 @@ function showTables(names) {
     }),
   );
   enable();
-  if (open) document.querySelector(`[data-look="${CSS.escape(open)}"]`)?.focus();
+  if (open) document.querySelector(`[data-look="${CSS.escape(open)}"]`)?.focus({ preventScroll: true });
 }
 
 function showResult(kind, argument, observation) {
