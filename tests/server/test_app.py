@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import threading
 import time
@@ -10,8 +11,9 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from openenv.cli._validation import validate_running_environment
+from openenv.cli.__main__ import app as openenv_command
 from serving import Running
+from typer.testing import CliRunner
 
 ENDLESS = "WITH RECURSIVE t(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM t) SELECT max(x) FROM t"
 
@@ -33,7 +35,10 @@ def test_an_episode_over_websocket(music_server: Running) -> None:
 
 
 def test_openenv_finds_nothing_wrong_with_the_running_server(music_server: Running) -> None:
-    report = validate_running_environment(music_server.url)
+    command = ["validate", "--url", music_server.url, "--json"]
+    result = CliRunner().invoke(openenv_command, command)
+    assert result.exit_code == 0, result.output
+    report = json.loads(result.output)
     assert report["summary"]["failed_criteria"] == []
     assert report["summary"]["passed_count"] == 6
     assert report["passed"] and report["mode"] == "simulation"
