@@ -1,0 +1,129 @@
+"""What a second process adds: to the environment alone, and to whole GRPO steps.
+
+1. Processes that play gold queries through `SQLEnvironment.step`, one and two of them.
+2. `accelerate launch -m sql_env train` with one and with two ranks, each with the same number of
+   episodes (so that two ranks play twice as many), on a model of two million random weights.
+
+Every process gets one thread; a ratio of 2.0 is perfect where two cores are free.
+
+    .venv/bin/python benchmarks/scaling.py
+    .venv/bin/python benchmarks/scaling.py --parts environment
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from sql_env import SQLAction, SQLEnvironment
+
+ENVIRONMENT_STEPS = 20_000
+EPISODES_PER_RANK = 32
+TRAINING_STEPS = 6
+WARM_STEPS = 2  # the first steps load and allocate
+SETTINGS = {
+    "device": "cpu",
+    "num_generations": 4,
+    "per_device_train_batch_size": EPISODES_PER_RANK,
+    "gradient_accumulation_steps": 1,
+    "max_new_tokens": 24,
+    "max_context_tokens": 1024,
+    "step_budget": 5,
+    "max_steps": TRAINING_STEPS,
+    "logging_steps": 1,
+    "save_steps": 1000,
+    "plot_every": 1000,
+    "transcript_every": 1000,
+    "evaluate_every": 1000,
+}
+console = Console()
+
+
+def play_steps(count: int) -> float:
+    """Steps a second, of gold queries of the embedded data."""
+    with SQLEnvironment(step_budget=2) as env:
+        questions = env.questions
+        for question in questions:  # open every file, run every gold query once
+            env.reset(question_id=question.question_id)
+        spent = 0.0
+        for number in range(count):
+            question = questions[number % len(questions)]
+            env.reset(question_id=question.question_id)
+            action = SQLAction(action_type="QUERY", argument=question.gold_sql)
+            begun = time.perf_counter()
+            env.step(action)
+            spent += time.perf_counter() - begun
+    return count / spent
+
+
+def measure_environment(processes: int) -> float:
+    with ProcessPoolExecutor(processes) as pool:
+        return sum(pool.map(play_steps, [ENVIRONMENT_STEPS] * processes))
+
+
+def make_model(folder: Path) -> None:
+    from sql_env.questions import Dataset
+    from sql_env.training.prompts import get_system_prompt
+    from sql_env.training.tiny_model import TinyModelSize, train_tokenizer, untrained_model
+
+    size = TinyModelSize(width=192)
+    texts = [record.question_text for record in Dataset.embedded().load()]
+    tokenizer = train_tokenizer([get_system_prompt(), *texts], size)
+    untrained_model(tokenizer, size).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+
+
+def measure_training(model: Path, ranks: int, out: Path) -> float:
+    """Episodes a second over whole GRPO steps."""
+    launch = [sys.executable, "-m", "accelerate.commands.launch", "--num_processes", str(ranks)]
+    launch += ["--multi_gpu"] if ranks > 1 else []  # accelerate's word for several processes
+    launch += ["--num_machines", "1", "--main_process_port", "0"]
+    launch += ["--mixed_precision", "no", "--dynamo_backend", "no"]
+    settings = {"model_name": model, **SETTINGS}
+    command = [*launch, "-m", "sql_env", "train", "--out", str(out)]
+    command += [part for item in settings.items() for part in ("--set", f"{item[0]}={item[1]}")]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(done.stderr[-3000:])
+    rows = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+    seconds = statistics.median(row["step_time"] for row in rows[WARM_STEPS:])
+    return ranks * EPISODES_PER_RANK / seconds
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--parts", nargs="+", default=["environment", "training"])
+    parts = parser.parse_args().parts
+    table = Table("", "1 process", "2 processes", "ratio")
+
+    def add(name: str, one: float, two: float) -> None:
+        table.add_row(name, f"{one:,.1f}", f"{two:,.1f}", f"{two / one:.2f}")
+
+    if "environment" in parts:
+        add("environment steps/s", measure_environment(1), measure_environment(2))
+    if "training" in parts:
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            make_model(folder / "model")
+            rates = [
+                measure_training(folder / "model", ranks, folder / f"run-{ranks}")
+                for ranks in (1, 2)
+            ]
+        add("GRPO episodes/s", *rates)
+    console.print(table)
+
+
+if __name__ == "__main__":
+    main()
