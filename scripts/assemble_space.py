@@ -71,7 +71,8 @@ def main() -> None:
     target = parser.parse_args().target
     assemble(target)
     size = sum(path.stat().st_size for path in target.rglob("*") if path.is_file())
-    print(f"{target}: {size / 1e6:.1f} MB, ready for `openenv push {target}`")
+    shown = target.relative_to(Path.cwd()) if target.is_relative_to(Path.cwd()) else target
+    print(f"{shown}: {size / 1e6:.1f} MB, ready for `openenv push {shown}`")
 
 
 if __name__ == "__main__":
