@@ -4,6 +4,7 @@ Small enough to learn a little SQL on two CPU cores in minutes. Its tokenizer is
 
 * Words, digits, punctuation marks and spaces are tokens of their own, so that a name has the same
   tokens in a question, in a schema and between the quotes of a query: copying is all it takes.
+  Names of tables and columns are common enough to be one token each.
 * What never varies is one token: the system prompt, the names of the actions, SQL's phrases.
 """
 
@@ -27,31 +28,13 @@ CHAT_TEMPLATE = (
 )
 
 FIXED_PHRASES = (
-    "DESCRIBE: ",
-    "SAMPLE: ",
-    "QUERY: SELECT ",
-    "ANSWER: ",
-    "@last",
-    "Question: ",
-    "\nTables: ",
-    "\nSteps left: ",
-    " FROM ",
-    " WHERE ",
-    " ORDER BY ",
-    " GROUP BY ",
-    " LIMIT ",
-    " DESC",
-    " AND ",
-    " JOIN ",
-    " ON ",
-    " AS ",
-    "COUNT(*)",
-    "DISTINCT ",
-    " = ",
-    " > ",
-    " < ",
-    ", ",
-    " | ",
+    *("DESCRIBE: ", "SAMPLE: ", "QUERY: SELECT ", "ANSWER: ", "@last"),
+    *("Question: ", "\nTables: ", "\nSteps left: ", "Error: ", " rows)\n"),
+    *(" integer primary key\n", " integer\n", " text primary key\n", " text\n", " real\n"),
+    *(" FROM ", " WHERE ", " GROUP BY ", " HAVING ", " ORDER BY ", " LIMIT ", " DESC", " ASC"),
+    *(" JOIN ", " ON ", " AS ", " AND ", " OR ", "DISTINCT ", "COUNT(*)", "COUNT(DISTINCT "),
+    *("COUNT(", "AVG(", "SUM(", "MIN(", "MAX(", " IS NULL", " BETWEEN ", " LIKE '%", "%'"),
+    *(" = ", " <> ", " >= ", " <= ", " > ", " < ", " = '", " IN ('", "', '", ", ", " | "),
 )
 
 
@@ -81,7 +64,7 @@ def train_tokenizer(texts: Iterable[str], size: TinyModelSize) -> Any:
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [
-            pre_tokenizers.Split(Regex(r"[A-Za-z]+|\d|\s|[^\sA-Za-z\d]"), behavior="isolated"),
+            pre_tokenizers.Split(Regex(r"[A-Za-z_]+|\d|\s|[^\sA-Za-z_\d]"), behavior="isolated"),
             pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
         ]
     )
