@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from sql_env.commands import data, demo, evaluate, play, results, train
+from sql_env.commands import data, demo, evaluate, pack, play, results, train
 from sql_env.commands.serve import serve
 
 app = typer.Typer(
@@ -23,6 +23,7 @@ play.register(app)
 demo.register(app)
 evaluate.register(app)
 train.register(app)
+pack.register(app)
 results.register(app)
 app.command()(serve)
 app.add_typer(data.app, name="data")

@@ -13,10 +13,14 @@ from sql_env.models import QuestionRecord
 from sql_env.questions import QuestionLoadError, filter_questions, load_questions
 from sql_env.training import smollm2
 from sql_env.training.config import GRPOConfig, LoraSettings
+from sql_env.training.delta import DELTA_CONFIG, apply_delta, read_delta_config
 from sql_env.training.prompts import get_system_prompt, get_tool_system_prompt
 
 if TYPE_CHECKING:
     from datasets import Dataset as RowDataset
+
+
+MODEL_CONFIGS = ("config.json", "adapter_config.json", DELTA_CONFIG)
 
 
 class ModelLoadError(RuntimeError):
@@ -45,7 +49,8 @@ def load_model_and_tokenizer(
     """Load a causal language model and its tokenizer, ready to train.
 
     Args:
-        model_name: a hub id, a model folder, a PEFT adapter folder, or `smollm2-135m`.
+        model_name: a hub id, a model folder, a PEFT adapter folder, a delta folder (what
+            `sql-env pack` writes), or `smollm2-135m`.
         dtype: of the weights. Full fine-tuning wants float32 even where the arithmetic is bf16:
             a small update vanishes in a bf16 weight.
         device: where to put the model; None is this process's GPU if there is one.
@@ -59,11 +64,14 @@ def load_model_and_tokenizer(
 
     source = _resolve(model_name)
     try:
-        if isinstance(source, Path) and _is_adapter(source):
-            model = _load_adapter(source, dtype)
+        if isinstance(source, Path) and (source / DELTA_CONFIG).is_file():
+            model, tokenizer = _load_delta(source, dtype)
         else:
-            model = AutoModelForCausalLM.from_pretrained(source, dtype=getattr(torch, dtype))
-        tokenizer = AutoTokenizer.from_pretrained(source, padding_side="left")
+            if isinstance(source, Path) and _is_adapter(source):
+                model = _load_adapter(source, dtype)
+            else:
+                model = AutoModelForCausalLM.from_pretrained(source, dtype=getattr(torch, dtype))
+            tokenizer = AutoTokenizer.from_pretrained(source, padding_side="left")
     except (OSError, ValueError) as error:
         raise _load_error(model_name, source, error) from error
     if tokenizer.pad_token_id is None:
@@ -156,12 +164,11 @@ def _resolve(model_name: str) -> Path | str:
             raise ModelLoadError(f"cannot load {model_name!r}: {error}") from error
     folder = Path(model_name).expanduser()
     if folder.is_dir():
-        if not any((folder / name).is_file() for name in ("config.json", "adapter_config.json")):
+        if not any((folder / name).is_file() for name in MODEL_CONFIGS):
             inside = sorted(path.parent.name for path in folder.glob("*/config.json"))
             hint = f"; it holds models in {', '.join(inside)}" if inside else ""
             raise ModelLoadError(
-                f"cannot load {model_name!r}: the folder has neither config.json nor "
-                f"adapter_config.json{hint}"
+                f"cannot load {model_name!r}: the folder has no {', '.join(MODEL_CONFIGS)}{hint}"
             )
         return folder
     if folder.is_absolute() or model_name.startswith((".", "~")) or model_name.count("/") > 1:
@@ -190,6 +197,15 @@ def _load_adapter(folder: Path, dtype: str) -> Any:
         settings["base_model_name_or_path"], dtype=dtype, device="cpu"
     )
     return PeftModel.from_pretrained(base, folder, is_trainable=True)
+
+
+def _load_delta(folder: Path, dtype: str) -> tuple[Any, Any]:
+    import torch
+
+    base_name = read_delta_config(folder)["base_model"]
+    base, tokenizer = load_model_and_tokenizer(base_name, device="cpu")
+    apply_delta(base, folder)
+    return base.to(getattr(torch, dtype)), tokenizer
 
 
 def _load_error(model_name: str, source: Path | str, error: Exception) -> ModelLoadError:

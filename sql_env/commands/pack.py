@@ -1,0 +1,63 @@
+"""`sql-env pack`: a trained model as a small difference to its base."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sql_env.commands.train import command_console, user_errors
+
+if TYPE_CHECKING:
+    from sql_env.training.delta import PackedDelta
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this module to `app`."""
+    app.command("pack")(pack_command)
+
+
+def pack_command(
+    trained: Annotated[str, typer.Argument(help="A trained model's folder.")],
+    out: Annotated[Path, typer.Argument(help="The folder to write the difference to.")],
+    base: Annotated[
+        str, typer.Option(help="What it was trained from: everybody must be able to get it.")
+    ] = "smollm2-135m",
+    megabytes: Annotated[
+        float, typer.Option(min=0.001, help="How large the difference may be.")
+    ] = 38.0,
+) -> None:
+    """Store a trained model as a small difference to its base.
+
+    `--policy model:OUT` and model_name=OUT load it like any other model. Write a model card,
+    OUT/README.md, to go with it.
+    """
+    console = command_console()
+    with user_errors(console):
+        packed = _pack(trained, out, base, round(megabytes * 1e6))
+        console.print(
+            f"{out}: {packed.size / 1e6:.1f} MB, {packed.bits_per_weight:.2f} bits a weight, "
+            f"the difference to {base} is kept to within {packed.relative_error:.1%}"
+        )
+
+
+def _pack(trained: str, out: Path, base: str, largest: int) -> PackedDelta:
+    from sql_env.training.data_loading import ModelLoadError, load_model_and_tokenizer
+    from sql_env.training.delta import DeltaError, pack_delta
+
+    base_model, base_tokenizer = load_model_and_tokenizer(base, device="cpu")
+    model, tokenizer = load_model_and_tokenizer(trained, device="cpu")
+    if _words(tokenizer) != _words(base_tokenizer):
+        raise ModelLoadError(
+            f"{trained} has another tokenizer or chat template than {base}, and a difference "
+            "keeps neither: name the base that it was trained from"
+        )
+    try:
+        return pack_delta(base_model, model, out, base_name=base, largest=largest)
+    except DeltaError as error:
+        raise ModelLoadError(f"cannot pack {trained}: {error}") from error
+
+
+def _words(tokenizer: Any) -> tuple[Any, ...]:
+    return tokenizer.get_vocab(), tokenizer.chat_template, tokenizer.special_tokens_map
