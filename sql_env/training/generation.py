@@ -86,9 +86,29 @@ class TrainerBackend:
         pass
 
     def generate(self, contexts: Sequence[list[int]]) -> list[Completion]:
+        self._any_rank_plays(True)
         ids, logprobs = self._trainer._generate_single_turn(list(contexts), None, {}, 1)
         each = logprobs if logprobs is not None else [None] * len(ids)
         return [Completion(list(turn), known) for turn, known in zip(ids, each, strict=True)]
+
+    def keep_company(self) -> None:
+        """Take part in the turns of ranks that still play, until none does.
+
+        Sharded weights and a vLLM server are used by all ranks at once: one that left when its own
+        episodes were over would keep the others waiting for ever.
+        """
+        idle = [self._trainer.processing_class.eos_token_id]
+        while self._any_rank_plays(False):
+            self._trainer._generate_single_turn([idle], None, {}, 1)
+
+    def _any_rank_plays(self, this_one: bool) -> bool:
+        import torch
+
+        accelerator = self._trainer.accelerator
+        if accelerator.num_processes == 1:
+            return this_one
+        plays = torch.tensor([int(this_one)], device=accelerator.device)
+        return bool(accelerator.reduce(plays, "sum").item())
 
 
 def choose_backend(model: Any, tokenizer: Any, config: GRPOConfig) -> Backend:

@@ -141,6 +141,8 @@ class TRLRollout:
             self._backend = self._backend_of(trainer)
         records = [self._questions[question_id_of(prompt)] for prompt in prompts]
         rollouts = play(records, self._layout, self._backend, self.config, self.seconds)
+        if isinstance(self._backend, TrainerBackend):
+            self._backend.keep_company()
         if self._on_rollouts is not None:
             self._on_rollouts(rollouts)
         talks = [rollout.conversation for rollout in rollouts]

@@ -88,8 +88,10 @@ def test_a_killed_run_goes_on_as_if_nothing_had_happened(
     assert (log.path / "model" / "config.json").is_file()
 
 
+# The engine plays each rank's episodes by itself; TRL's backends need all ranks in every turn.
+@pytest.mark.parametrize("engine", ["auto", "generate"])
 def test_two_processes_share_a_round_and_write_one_report(
-    arguments: list[str], tmp_path: Path
+    arguments: list[str], tmp_path: Path, engine: str
 ) -> None:
     launch = [sys.executable, "-m", "accelerate.commands.launch", "--num_processes", "2"]
     # `--multi_gpu` is accelerate's word for several processes on one machine; with `--cpu` it
@@ -97,7 +99,17 @@ def test_two_processes_share_a_round_and_write_one_report(
     launch += ["--multi_gpu", "--num_machines", "1", "--main_process_port", "0"]
     launch += ["--mixed_precision", "no", "--dynamo_backend", "no"]
     done = subprocess.run(
-        [*launch, "-m", "sql_env", "train", *arguments, "--set", "max_steps=2"],
+        [
+            *launch,
+            "-m",
+            "sql_env",
+            "train",
+            *arguments,
+            "--set",
+            "max_steps=2",
+            "--set",
+            f"engine={engine}",
+        ],
         env=ENVIRONMENT,
         capture_output=True,
         text=True,
