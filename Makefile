@@ -29,7 +29,7 @@ pytest: .venv/.dev
 	$(BIN)/pytest -n 2 --dist loadfile $(ARGS)
 
 docs: .venv/.dev  ## Build the documentation into site/
-	$(BIN)/mkdocs build --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 space: .venv/.dev  ## Assemble the folder that `openenv push` takes, in build/space/
 	$(BIN)/python scripts/assemble_space.py

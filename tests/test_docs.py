@@ -1,0 +1,153 @@
+"""The documentation builds without a warning, its examples run, what it lists is what there is."""
+
+from __future__ import annotations
+
+import doctest
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+from fenced_blocks import blocks_of, commands_of
+
+CHECKOUT = Path(__file__).resolve().parent.parent
+DOCS = CHECKOUT / "docs"
+PAGES = sorted(DOCS.glob("*.md"))
+WORDS_IN_TEN_MINUTES = 2_000
+PROSE = [CHECKOUT / "README.md", CHECKOUT / "CONTRIBUTING.md", CHECKOUT / "CHANGELOG.md", *PAGES]
+# What belongs to the workshop, not to the house.
+OUT_OF_PLACE = re.compile(r"/work/|\bissue #?\d|\bhelper [A-J]\b|TODO|FIXME|XXX")
+
+
+def test_the_site_builds_without_warnings(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path / "site")],
+        cwd=CHECKOUT,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "WARNING" not in done.stderr, done.stderr
+    for page in PAGES:
+        name = "" if page.stem == "index" else page.stem
+        assert (tmp_path / "site" / name / "index.html").is_file(), f"{page.name} is not built"
+
+
+def test_every_page_is_in_the_navigation() -> None:
+    navigation = (CHECKOUT / "mkdocs.yml").read_text(encoding="utf-8").split("\nnav:")[1]
+    for page in PAGES:
+        assert re.search(rf"[ :]{re.escape(page.name)}$", navigation, re.MULTILINE), page.name
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_a_page_takes_less_than_ten_minutes(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    if page.name == "cli.md":  # a reference is looked up, not read
+        text = text.split("\n## ")[0]
+    assert len(text.split()) <= WORDS_IN_TEN_MINUTES
+
+
+def test_the_command_line_reference_is_current() -> None:
+    done = subprocess.run(
+        [sys.executable, "scripts/write_cli_reference.py", "--check"],
+        cwd=CHECKOUT,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_examples_of_the_environment_page_do_what_they_say() -> None:
+    found = doctest.testfile(str(DOCS / "environment.md"), module_relative=False, encoding="utf-8")
+    assert found.attempted > 15
+    assert found.failed == 0
+
+
+def test_the_first_example_of_the_site_runs() -> None:
+    (code,) = [block.text for block in blocks_of(DOCS / "index.md") if block.language == "python"]
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.rstrip().endswith(("correct", "wrong_answer"))
+
+
+def _commands() -> list[tuple[str, str]]:
+    """Every `sql-env …` in a console or bash block of the documentation, with its page."""
+    found = []
+    for page in [*PAGES, CHECKOUT / "CONTRIBUTING.md", CHECKOUT / "data" / "README.md"]:
+        for block in blocks_of(page):
+            if block.language == "console":
+                lines = [command.line for command in commands_of(block)]
+            elif block.language in ("bash", "sh"):
+                lines = block.text.replace("\\\n", " ").splitlines()
+            else:
+                continue
+            found += [
+                (page.name, line.split(" #")[0]) for line in lines if line.startswith("sql-env ")
+            ]
+    return found
+
+
+def test_commands_in_the_pages_have_the_options_they_name() -> None:
+    """The pages' commands are not all run here, but none may name what does not exist."""
+    help_of = _help_by_command()
+    checked = 0
+    for page, line in _commands():
+        words = line.split()[1:]
+        name = " ".join(words[:2]) if words[0] == "data" else words[0]
+        assert name in help_of, f"{page}: there is no command in {line!r}"
+        for option in re.findall(r"(?<=\s)--?[a-z][\w-]*", line):
+            assert re.search(rf"(^|\s|,){option}\b", help_of[name]), f"{page}: {option} in {line!r}"
+            checked += 1
+    assert checked > 30
+
+
+def _help_by_command() -> dict[str, str]:
+    sections = re.split(r"^## ", (DOCS / "cli.md").read_text(encoding="utf-8"), flags=re.MULTILINE)
+    return {
+        section.split("\n")[0].removeprefix("sql-env ").strip(): section for section in sections[1:]
+    }
+
+
+def test_every_dependency_has_a_reason() -> None:
+    project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = project["optional-dependencies"].values()
+    required = [*project["dependencies"], *(item for extra in extras for item in extra)]
+    page = (DOCS / "architecture.md").read_text(encoding="utf-8").split("## Every dependency")[1]
+    for requirement in required:
+        name = re.match(r"[\w-]+", requirement)
+        assert name and re.search(rf"\b{re.escape(name[0])}\b", page, re.IGNORECASE), requirement
+
+
+def test_the_rooms_of_the_architecture_page_are_those_of_the_import_rule() -> None:
+    contracts = tomllib.loads((CHECKOUT / "pyproject.toml").read_text(encoding="utf-8"))["tool"][
+        "importlinter"
+    ]["contracts"]
+    layers = [layer.replace("sql_env.", "") for layer in contracts[0]["layers"]]
+    text = (DOCS / "architecture.md").read_text(encoding="utf-8")
+    drawn = re.search(r"```text\n(cli →.*?)```", text, re.DOTALL)
+    assert drawn is not None
+    assert [room.strip() for room in drawn[1].split("→")] == layers
+
+
+@pytest.mark.parametrize("page", PROSE, ids=lambda page: page.name)
+def test_no_page_speaks_of_the_workshop(page: Path) -> None:
+    assert not OUT_OF_PLACE.findall(page.read_text(encoding="utf-8"))
+
+
+def test_make_help_names_every_target_that_people_use() -> None:
+    makefile = (CHECKOUT / "Makefile").read_text(encoding="utf-8")
+    (phony,) = re.findall(r"^\.PHONY: (.*)$", makefile, re.MULTILINE)
+    described = set(re.findall(r"^([a-z]+):.*## ", makefile, re.MULTILINE))
+    steps = set(re.findall(r"^test: (.*?)  ##", makefile, re.MULTILINE)[0].split())
+    assert set(phony.split()) == described | steps
+
+
+def test_shell_completion_knows_the_commands() -> None:
+    done = subprocess.run(
+        [Path(sys.executable).parent / "sql-env"],
+        env={"_SQL_ENV_COMPLETE": "complete_bash", "COMP_WORDS": "sql-env da", "COMP_CWORD": "1"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout.split() == ["data"]
