@@ -30,23 +30,19 @@ def demo_command(
         from sql_env.training.settings import ConfigError
 
         config = GRPOConfig.load("demo", None, settings or (), output_dir=str(out))
-        if out.exists() and any(out.iterdir()) and not (out / "report.html").is_file():
+        # An earlier demonstration, perhaps broken off, may go; anything else may not.
+        if out.is_dir() and any(out.iterdir()) and not (out / "untrained").is_dir():
             raise ConfigError(
                 f"{out} holds something else than a demonstration: choose another folder with --out"
             )
         shutil.rmtree(out, ignore_errors=True)
         result = run_demo(config, console)
-        first, last = result.reward_before_and_after
         console.print(
-            f"\n[bold]held-out success[/] {result.untrained.summary.success} untrained, "
-            f"{result.warmed.summary.success} after the warm-up, "
-            f"{result.trained.summary.success} after GRPO"
+            f"\n[bold]held-out success[/]  untrained {result.untrained.summary.success}, "
+            f"warm-up {result.warmed.summary.success}, GRPO {result.trained.summary.success}"
         )
-        console.print(
-            f"[bold]GRPO alone[/] raised the mean training reward from {first:.3f} to {last:.3f}, "
-            f"held-out success by "
-            f"{result.trained.success_rate - result.warmed.success_rate:+.1%}"
-        )
+        passes = " -> ".join(f"{reward:.3f}" for reward in result.reward_by_pass)
+        console.print(f"[bold]GRPO alone[/]  mean reward of each pass over its questions {passes}")
         spent = ", ".join(f"{name} {value:.0f} s" for name, value in result.seconds.items())
         console.print(f"time: {sum(result.seconds.values()) / 60:.1f} min ({spent})")
         console.print(f"open {result.report} in a browser")

@@ -23,7 +23,7 @@ from rich.console import Console
 from sql_env.evaluation.green_agent import EvaluationResult
 from sql_env.evaluation.report import write_report
 from sql_env.evaluation.run_folder import RunConfig, RunFolder, current_commit, now, read_run
-from sql_env.models import QuestionRecord
+from sql_env.models import Difficulty, QuestionRecord
 from sql_env.questions import load_questions
 from sql_env.training.callbacks import GRPO_NEWS, WARMUP_NEWS, ProgressCallback
 from sql_env.training.config import GRPOConfig
@@ -36,9 +36,8 @@ from sql_env.training.warmup import play_trajectories, train_on
 from sql_env.worlds import generate_dataset
 from sql_env.worlds.checks import normalised
 
-FURTHER_QUESTIONS = 6_000
-SIZE = TinyModelSize(vocabulary=2048, width=192, layers=4, heads=4, window=1024)
-REWARD_SHARE = 0.2  # of the steps: the mean at the beginning against the mean at the end
+FURTHER_QUESTIONS = 4_000
+SIZE = TinyModelSize(vocabulary=2048, width=128, layers=4, heads=4, window=1024)
 
 
 @dataclass(frozen=True)
@@ -49,27 +48,36 @@ class DemoResult:
     warmed: EvaluationResult
     trained: EvaluationResult
     rewards: list[RewardPoint]
+    steps_per_pass: int
     report: Path
     seconds: dict[str, float]
 
     @property
-    def reward_before_and_after(self) -> tuple[float, float]:
-        """The mean training reward of the first and of the last fifth of the GRPO steps."""
+    def reward_by_pass(self) -> list[float]:
+        """The mean training reward of every pass of GRPO: each asks the same questions once."""
         rewards = [point.reward for point in self.rewards]
-        count = max(1, round(len(rewards) * REWARD_SHARE))
-        return sum(rewards[:count]) / count, sum(rewards[-count:]) / count
+        passes = [
+            rewards[start : start + self.steps_per_pass]
+            for start in range(0, len(rewards), self.steps_per_pass)
+        ]
+        return [sum(one) / len(one) for one in passes]
 
 
-def run_demo(config: GRPOConfig, console: Console) -> DemoResult:
-    """Train a model from nothing in `config.output_dir` and show what it learns on the way."""
+def run_demo(config: GRPOConfig, console: Console, further: int = FURTHER_QUESTIONS) -> DemoResult:
+    """Train a model from nothing in `config.output_dir` and show what it learns on the way.
+
+    Args:
+        further: how many questions to make for the warm-up.
+    """
     out = Path(config.output_dir)
     clock = _Clock()
     with clock.phase("questions"):
         held_out = load_training_questions(config, config.eval_split)
-        shown = play_trajectories(config, further_questions(config))
+        trained_on = load_training_questions(config)
+        shown = play_trajectories(config, further_questions(config, further))
     console.print(
-        f"{len(shown)} oracle episodes to imitate, {len(load_training_questions(config))} questions"
-        f" to train on, {len(held_out)} held out"
+        f"{len(shown)} oracle episodes to imitate, {len(trained_on)} questions to train on, "
+        f"{len(held_out)} held out"
     )
     with clock.phase("untrained"):
         tokenizer = train_tokenizer(words_of(shown), SIZE)
@@ -87,7 +95,7 @@ def run_demo(config: GRPOConfig, console: Console) -> DemoResult:
         model.save_pretrained(log.path / MODEL)
         tokenizer.save_pretrained(log.path / MODEL)
     with clock.phase("warmed"):
-        warmed = _evaluate("warm-up", config, model, tokenizer, held_out)
+        warmed = _evaluate("after-warm-up", config, model, tokenizer, held_out)
     console.print(f"after the warm-up: {_line(warmed)}")
 
     with clock.phase("GRPO"), _bar(console, "GRPO", GRPO_NEWS) as bar:
@@ -96,15 +104,17 @@ def run_demo(config: GRPOConfig, console: Console) -> DemoResult:
         rewards = run_training_with_metrics(trainer, grpo)
     save_figure(reward_figure(rewards), out / "grpo" / PLOTS / "reward.png")
     with clock.phase("trained"):
-        trained = _evaluate("GRPO", config, model, tokenizer, held_out)
+        trained = _evaluate("after-grpo", config, model, tokenizer, held_out)
     console.print(f"after GRPO: {_line(trained)}")
 
-    evaluations = [read_run(out / name) for name in ("untrained", "warm-up", "GRPO")]
+    evaluations = [read_run(out / name) for name in ("untrained", "after-warm-up", "after-grpo")]
     report = write_report(evaluations, [out / "warmup", out / "grpo"], out / "report.html")
-    return DemoResult(untrained, warmed, trained, rewards, report, clock.seconds)
+    questions_per_step = config.episodes_per_round // config.num_generations
+    steps_per_pass = max(1, len(trained_on) // questions_per_step)
+    return DemoResult(untrained, warmed, trained, rewards, steps_per_pass, report, clock.seconds)
 
 
-def further_questions(config: GRPOConfig) -> list[QuestionRecord]:
+def further_questions(config: GRPOConfig, count: int) -> list[QuestionRecord]:
     """Procedural questions about the embedded databases, none of them a held-out one.
 
     The generator makes the embedded databases again, byte for byte, and asks more about them.
@@ -112,7 +122,12 @@ def further_questions(config: GRPOConfig) -> list[QuestionRecord]:
     gold = {normalised(record.gold_sql) for record in load_questions(config.dataset.questions_path)}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        generate_dataset(folder, questions=FURTHER_QUESTIONS)
+        # Easy takes what the others leave.
+        share = 100 // len(config.difficulty_filter)
+        mix: dict[Difficulty, int] = {
+            level: share for level in config.difficulty_filter if level != "easy"
+        }
+        generate_dataset(folder, questions=count, hardness_mix=mix)
         for path in sorted((folder / "databases").glob("*/*.sqlite")):
             same = config.dataset.db_dir / path.relative_to(folder / "databases")
             if not same.is_file() or same.read_bytes() != path.read_bytes():
