@@ -107,7 +107,7 @@ class RunLogCallback(TrainerCallback):  # type: ignore[misc]  # transformers is 
 
 
 class ProgressCallback(TrainerCallback):  # type: ignore[misc]
-    """A progress bar with the newest metrics behind it.
+    """A progress bar with the newest metrics behind it; in a file, a line for every log.
 
     Args:
         shown: names of metrics, and how the bar calls them.
@@ -122,7 +122,10 @@ class ProgressCallback(TrainerCallback):  # type: ignore[misc]
             TimeRemainingColumn,
         )
 
+        self._console = console
+        self._what = what
         self._shown = shown
+        self._watched = console.is_terminal or console.is_jupyter
         self._progress = Progress(
             TextColumn("[bold]{task.description}"),
             BarColumn(bar_width=12),
@@ -130,6 +133,7 @@ class ProgressCallback(TrainerCallback):  # type: ignore[misc]
             TimeRemainingColumn(compact=True, elapsed_when_finished=True),
             TextColumn("{task.fields[news]}"),
             console=console,
+            disable=not self._watched,
         )
         self._task = self._progress.add_task(what, total=None, news="")
 
@@ -158,6 +162,10 @@ class ProgressCallback(TrainerCallback):  # type: ignore[misc]
         if known:
             news = "  ".join(f"{name} {float(known[k]):.3g}" for k, name in shown if k in known)
             self._progress.update(self._task, news=news)
+            if not self._watched and state.is_world_process_zero:
+                self._console.print(
+                    f"{self._what} {state.global_step}/{state.max_steps}  {news}", highlight=False
+                )
 
     def on_train_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any
