@@ -66,7 +66,8 @@ def evaluate_command(
     ] = False,
     max_new_tokens: Annotated[int, typer.Option(min=1, help="Longest model turn.")] = 256,
     batch_size: Annotated[
-        int | None, typer.Option(min=1, help="Episodes a model plays together; default: all.")
+        int | None,
+        typer.Option(min=1, help="Episodes a model plays together; default: all (CPU: 32)."),
     ] = None,
     device: Annotated[
         str | None, typer.Option(help="cpu, cuda, …; default: the GPU if there is one.")

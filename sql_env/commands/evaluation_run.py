@@ -25,6 +25,8 @@ from sql_env.evaluation.run_folder import (
 )
 from sql_env.server.sql_environment import SQLEnvironment
 
+EPISODES_ON_A_CPU = 32
+
 
 @dataclass(frozen=True)
 class PlayedRun:
@@ -95,6 +97,16 @@ def _policy(config: RunConfig, env: SQLEnvironment) -> Any:
     return build_policy(config.policy, env.questions, options)
 
 
+def _episodes_together(config: RunConfig) -> int | None:
+    """A CPU is no faster with more, and its memory has to hold every conversation."""
+    if not config.policy.startswith("model:"):
+        return None
+    import torch
+
+    on_cpu = not torch.cuda.is_available() or (config.device or "").startswith("cpu")
+    return EPISODES_ON_A_CPU if on_cpu else None
+
+
 def _play(
     config: RunConfig,
     env: SQLEnvironment,
@@ -119,7 +131,7 @@ def _play(
             on_episode=on_episode,
             samples=config.samples,
             workers=workers,
-            batch_size=config.batch_size,
+            batch_size=config.batch_size or _episodes_together(config),
             done=done,
         )
     folder.finish(result)

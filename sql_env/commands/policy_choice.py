@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 POLICY_HELP = (
     "random, oracle, constant (answers 0), constant:TEXT (constant:[] answers empty), "
-    "model:PATH (a model or adapter folder, or a hub id), endpoint:MODEL@URL (OpenAI-compatible)"
+    "model:PATH (a model, adapter or delta folder, or a hub id), "
+    "endpoint:MODEL@URL (OpenAI-compatible)"
 )
 # As in training: a longer conversation is cut to its first turn and its last few.
 LONGEST_CONVERSATION = 4096
