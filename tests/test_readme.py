@@ -31,8 +31,9 @@ MAKE = f"make -C {CHECKOUT} -o .venv/.dev -o .venv/.training BIN={Path(sys.execu
 SHORT_TRAINING = "--set max_steps=1 --set max_new_tokens=8"
 SHORTENED = {
     "make demo": f"""{MAKE} demo ARGS="--out $PWD/runs/demo {SHORT_TRAINING}
-        --set warmup.max_steps=1 --set num_generations=2 --set per_device_train_batch_size=4
-        --set difficulty_filter=[easy]" """.replace("\n", " "),
+        --set warmup.max_steps=1 --set num_generations=2 --set per_device_train_batch_size=4" """.replace(
+        "\n", " "
+    ),
     # The whole of it would run this test again.
     "make test": f"{MAKE} test ARGS='-p no:cacheprovider tests/core/test_sql_text.py'",
     "sql-env warmup": "--set warmup.max_steps=1",
