@@ -111,6 +111,12 @@ class Ours:
             seen = env.step(SQLAction(action_type="ANSWER", argument="@last"))
             return bool(seen.metadata["correct"])
 
+    def query(self, gold: str, sql: str) -> tuple[float, str]:
+        """The reward of a query and the text that comes back."""
+        with self.begin(gold) as env:
+            seen = env.step(SQLAction(action_type="QUERY", argument=sql))
+            return seen.reward, seen.error or seen.result
+
     def seconds(self, sql: str) -> float:
         with self.begin("SELECT 1") as env:
             begun = time.perf_counter()
@@ -136,6 +142,10 @@ class SkyRL:
     def accepts(self, case: Case) -> bool:
         answer = f"<think>so</think><solution>{case.query}</solution>"
         return self.begin(case.gold).step(answer)["reward"] == 1.0
+
+    def query(self, gold: str, sql: str) -> tuple[float, str]:
+        done = self.begin(gold).step(f"<think>so</think><sql>{sql}</sql>")
+        return done["reward"], done["observations"][0]["content"]
 
     def seconds(self, sql: str) -> float:
         env = self.begin("SELECT 1")
@@ -170,6 +180,12 @@ def main() -> None:
                 cells.append(word if accepted == case.right else f"[bold red]{word}[/]")
             table.add_row(case.what, "right" if case.right else "wrong", *cells)
         table.add_row("misjudged", "", *(f"{count} of {len(CASES)}" for count in mistakes.values()))
+        gold = CASES[0].gold
+        rewards = [environment.query(gold, gold)[0] for environment in players.values()]
+        table.add_row("reward of a query that finds the answer", "", *map("{:.3f}".format, rewards))
+        errors = [environment.query(gold, "SELECT nope")[1] for environment in players.values()]
+        tells = ["yes" if str(folder) in error else "no" for error in errors]
+        table.add_row("an error names the server's files", "", *tells)
         console.print(table)
         for player, environment in players.items():
             seconds = environment.seconds(SLOW)
