@@ -108,7 +108,7 @@ def shown_episode(run: Run, question: str) -> EpisodeResult:
         if episode.question_id == question:
             return episode
     raise RunError(
-        f"{path} does not hold question {question!r}: name the folder that the run was made in, "
+        f"{path} does not hold question {question!r}. If the run played it, keep the run again: "
         "sql-env results RUNS"
     )
 

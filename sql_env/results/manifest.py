@@ -36,6 +36,7 @@ success = "…"
 
 from __future__ import annotations
 
+import os
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
@@ -140,7 +141,7 @@ def read_manifest(path: Path) -> Manifest:
     if unknown := sorted(set(values) - known):
         raise ManifestError(f"{path}: {unknown[0]!r} is not known: use {', '.join(sorted(known))}")
     lists = {name: _entries(path, name, kind, values) for name, kind in _LISTS.items()}
-    folder = path.parent / values.get("runs", ".")
+    folder = Path(os.path.normpath(path.parent / values.get("runs", ".")))
     manifest = Manifest(path=path, runs=folder, notes=values.get("notes", {}), **lists)
     _check_names(manifest)
     return manifest

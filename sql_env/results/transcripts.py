@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from html import escape
 
 from sql_env.evaluation.episodes import EpisodeResult, Step
@@ -9,6 +10,7 @@ from sql_env.results.evidence import Exhibits
 from sql_env.results.keeping import shown_episode
 from sql_env.results.manifest import ManifestError, TranscriptEntry
 
+COLUMN_WIDTH = 42
 SHOWN_LINES = 10
 SHOWN_CHARACTERS = 600
 
@@ -53,12 +55,16 @@ def transcript(episode: EpisodeResult) -> str:
 
 def _step(step: Step) -> str:
     came_back = f"error: {step.error}" if step.error else step.result
-    said = f"> {step.action_type}: {step.argument}"
-    return "\n".join(filter(None, [said, _shortened(came_back)]))
+    said = _wrapped(f"> {step.action_type}: {step.argument}")
+    return "\n".join(filter(None, [*said, _shortened(came_back)]))
+
+
+def _wrapped(line: str) -> list[str]:
+    return textwrap.wrap(line, COLUMN_WIDTH, subsequent_indent="  ") or [""]
 
 
 def _shortened(text: str) -> str:
-    lines = text.splitlines()
+    lines = [part for line in text.splitlines() for part in _wrapped(line)]
     if len(lines) > SHOWN_LINES:
         lines = [*lines[: SHOWN_LINES - 1], f"… {len(lines) - SHOWN_LINES + 1} more lines"]
     short = "\n".join(lines)
