@@ -68,7 +68,7 @@ def hardness_table(column: Sequence[Evidence]) -> str:
 def behaviour_table(column: Sequence[Evidence]) -> str:
     """One dataset: how each policy plays."""
     head = [
-        "", "steps", "queries", "use SAMPLE", "SQL errors", "first query fails",
+        "", "reward", "steps", "queries", "use SAMPLE", "SQL errors", "first query fails",
         "… and recover", "turns parsed",
     ]  # fmt: skip
     return markdown_table(head, [_behaviour(item) for item in column])
@@ -80,6 +80,7 @@ def _behaviour(item: Evidence) -> list[str]:
     errors = sum(n for kind, n in summary.error_kinds.items() if kind != "action")
     return [
         item.policy.title,
+        f"{summary.avg_reward:.3f}",
         f"{summary.avg_steps:.1f}",
         f"{summary.avg_queries:.2f}",
         percent(summary.sample_share.rate),
