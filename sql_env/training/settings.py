@@ -124,6 +124,8 @@ def _convert(name: str, value: Any, hint: Any) -> Any:
             return None
         return _convert(name, value, next(item for item in arguments if item is not type(None)))
     if origin is Literal:
+        if value is None and "none" in arguments:  # a word of its own here
+            return "none"
         if value not in arguments:
             raise _refusal(name, value, "one of " + ", ".join(map(str, arguments)))
         return value

@@ -168,6 +168,7 @@ def test_settings_win_over_the_file_and_the_file_over_the_preset(tmp_path: Path)
         ("difficulty_filter=easy,hard", "difficulty_filter", ["easy", "hard"]),
         ('difficulty_filter=["extra"]', "difficulty_filter", ["extra"]),
         ("max_steps=none", "max_steps", None),
+        ("scale_rewards=none", "scale_rewards", "none"),
         ("allow_last=false", "allow_last", False),
         ("model_name=some/model", "model_name", "some/model"),
         ("temperature = 0.7", "temperature", 0.7),
