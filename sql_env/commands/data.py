@@ -14,6 +14,7 @@ from rich.markup import escape
 
 from sql_env.commands import data_checks
 from sql_env.commands.generate import generate
+from sql_env.commands.practise import practise
 
 if TYPE_CHECKING:
     from sql_env.sources.download import Archive
@@ -75,6 +76,10 @@ def spider(
     hold_out: Annotated[
         int, typer.Option(min=0, help="With --wide: keep so many apart, on databases of their own.")
     ] = 0,
+    fresh: Annotated[
+        int,
+        typer.Option(min=0, help="With --wide: keep so many more apart, to learn by reward only."),
+    ] = 0,
     split_by: SplitOption = Split.question,
     seed: SeedOption = 42,
     url: UrlOption = None,
@@ -106,10 +111,17 @@ def spider(
                         split_by=split_by.by,
                         wide=wide,
                         hold_out=hold_out,
+                        fresh=fresh,
                         seed=seed,
                     )
                 )
-            settings = {"wide": wide, "hold_out": hold_out, "split_by": split_by, "seed": seed}
+            settings = {
+                "wide": wide,
+                "hold_out": hold_out,
+                "fresh": fresh,
+                "split_by": split_by,
+                "seed": seed,
+            }
             _write(out, found, prepared, settings)
 
 
@@ -183,6 +195,7 @@ def add(
     console.print(f"[bold]{escape(str(to))}[/]: {len(added):,} questions added as {escape(split)}")
 
 
+app.command()(practise)
 app.command()(data_checks.validate)
 app.command()(data_checks.stats)
 

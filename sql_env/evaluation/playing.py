@@ -66,8 +66,21 @@ class RunningEpisode:
             )
         )
 
-    def finish(self, error: BaseException | None = None) -> EpisodeResult:
-        """The record; `error` is what broke the episode off."""
+    @property
+    def repeats_itself(self) -> bool:
+        """The last action was played before."""
+        played = [(step.action_type, " ".join(step.argument.split())) for step in self._steps]
+        return bool(played) and played[-1] in played[:-1]
+
+    def finish(
+        self, error: BaseException | None = None, *, stop_reason: str = BROKE_OFF
+    ) -> EpisodeResult:
+        """The record.
+
+        Args:
+            error: what broke the episode off.
+            stop_reason: of an episode that the environment did not end.
+        """
         record = self._planned.record
         metadata = self.observation.metadata if error is None else {}
         return EpisodeResult(
@@ -83,7 +96,7 @@ class RunningEpisode:
             steps=tuple(self._steps),
             correct=metadata.get("correct", False),
             verdict=metadata.get("verdict", ""),
-            stop_reason=metadata.get("stop_reason", BROKE_OFF),
+            stop_reason=metadata.get("stop_reason", stop_reason),
             error="" if error is None else f"{type(error).__name__}: {error}",
             environment_seconds=self._environment_seconds,
             policy_seconds=self._policy_seconds,

@@ -39,6 +39,7 @@ def prepare_spider(
     split_by: SplitBy = "question",
     wide: bool = False,
     hold_out: int = 0,
+    fresh: int = 0,
     seed: int = 42,
 ) -> Prepared:
     """The core set, split in train and eval; with `wide` every other training question.
@@ -49,14 +50,17 @@ def prepare_spider(
         split_by: see `split`.
         wide: add the other training questions whose gold runs and returns rows.
         hold_out: keep whole databases with so many of these apart, in the split `unseen`.
+        fresh: likewise, of the rest, in the split `fresh`: to be learned by reward alone, on
+            databases that a warm-up on `wide` has not shown.
         seed: of the split and of the choice of databases to hold out.
 
     Raises:
         SourceError: a core database is not in the source, one of its gold queries does not run, or
             the arguments do not fit together.
     """
-    if hold_out and not wide:
-        raise SourceError("--hold-out takes its questions from the wide set: add --wide")
+    if (hold_out or fresh) and not wide:
+        name = "--hold-out" if hold_out else "--fresh"
+        raise SourceError(f"{name} takes its questions from the wide set: add --wide")
     chosen = only_databases(source, databases)
     core, left_out = enrich(chosen.questions, chosen.databases)
     if left_out and set(databases) == set(CORE_DATABASES):
@@ -70,8 +74,11 @@ def prepare_spider(
         others, more_left_out = _wide(source, databases)
         left_out += more_left_out
         unseen = hold_out_databases(others, hold_out, seed) if hold_out else set()
-        records += _marked((item for item in others if item.database_name not in unseen), "wide")
+        rest = [item for item in others if item.database_name not in unseen]
+        new = hold_out_databases(rest, fresh, seed) if fresh else set()
+        records += _marked((item for item in rest if item.database_name not in new), "wide")
         records += _marked((item for item in others if item.database_name in unseen), "unseen")
+        records += _marked((item for item in rest if item.database_name in new), "fresh")
     return Prepared(records, left_out)
 
 

@@ -11,8 +11,14 @@ from sql_env.models import AnswerType, Difficulty, QuestionRecord
 
 RESULT_SIZES = ("empty", "one value", "one row", "2-5 rows", "6-20", "21-100", "over 100")
 MAX_TABLES = 5
-SPLITS = ("train", "eval", "unseen", "wide")
-_COLOURS = {"train": "#3b75af", "eval": "#ef8636", "unseen": "#519e3e", "wide": "#c3cedb"}
+SPLITS = ("train", "eval", "unseen", "fresh", "wide")
+_COLOURS = {
+    "train": "#3b75af",
+    "eval": "#ef8636",
+    "unseen": "#519e3e",
+    "fresh": "#8d69b8",
+    "wide": "#c3cedb",
+}
 
 
 def result_size(record: QuestionRecord) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from sqlglot import exp, parse_one
 from sqlglot.errors import SqlglotError
@@ -44,8 +45,16 @@ def tables_in_order(sql: str, database: Database) -> list[str]:
     return list(dict.fromkeys(schema.name for schema in schemas if schema))
 
 
-def compared_columns(sql: str, database: Database) -> Iterator[tuple[str, str]]:
-    """(table, column) pairs that the query compares with a text: where looking at values pays."""
+class Comparison(NamedTuple):
+    """A column that a query compares with a text."""
+
+    table: str
+    column: str
+    text: str
+
+
+def comparisons(sql: str, database: Database) -> Iterator[Comparison]:
+    """Where a query compares a column with a text: there it pays to look at the values."""
     try:
         tree = parse_one(sql, read="sqlite")
     except SqlglotError:
@@ -59,7 +68,7 @@ def compared_columns(sql: str, database: Database) -> Iterator[tuple[str, str]]:
             schema = database.schema(table)
             names = {item.name.lower(): item.name for item in schema.columns} if schema else {}
             if column.name.lower() in names:
-                yield table, names[column.name.lower()]
+                yield Comparison(table, names[column.name.lower()], texts[0].name)
                 break
 
 

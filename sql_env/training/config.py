@@ -65,12 +65,14 @@ class WarmupConfig:
     """The supervised warm-up on oracle trajectories that precedes GRPO.
 
     Attributes:
-        split: the questions to imitate on; several splits as `train+wide`.
+        split: the questions to imitate on; several splits as `train+wide`, one that counts four
+            times, in four shapes, as `train*4+wide`.
         mix: how often each shape of trajectory occurs.
         trajectories: a file that `sql-env trajectories` wrote, instead of playing them anew.
         recovery_epochs: a second stage that adds the model's own failed queries, mended; 0 is off.
         recovery_questions: play only so many questions to find failed queries; None plays all.
         recovery_rate: the second stage's learning rate, as a share of the first's.
+        recovery_weight: how often each mended episode is shown in an epoch of the second stage.
     """
 
     split: str = "train"
@@ -79,6 +81,7 @@ class WarmupConfig:
     recovery_epochs: float = field(default=0.0, metadata={"min": 0.0})
     recovery_questions: int | None = field(default=None, metadata={"min": 1})
     recovery_rate: float = field(default=0.5, metadata={"above": 0.0})
+    recovery_weight: int = field(default=1, metadata={"min": 1})
     weight_decay: float = field(default=0.01, metadata={"min": 0.0})
     trajectories_per_question: int = field(default=1, metadata={"min": 1})
     num_train_epochs: float = field(default=2.0, metadata={"above": 0.0})
@@ -103,9 +106,12 @@ class GRPOConfig:
             prompt and its last three turns.
         questions_path: a question file or folder; None is the embedded data.
         db_dir: the folder of databases; None is the embedded data.
-        train_split: the questions to train on; eval_split those to watch.
+        train_split: the questions to train on, with weights as in `train*4+wide`; eval_split
+            those to watch.
         max_questions: use only the first so many of the shuffled training questions.
         allow_last: accept `ANSWER: @last`.
+        end_on_repeat: end a training episode at an action that was played before. A policy that
+            repeats a failed query word for word learns that it leads nowhere, sooner.
         reward: `dense`, or `binary` for nothing but the terminal reward.
         correctness_weight: weights of the three reward functions in the sum GRPO sees.
         steps_per_generation: micro-batches one round of rollouts is cut into; None is
@@ -116,6 +122,8 @@ class GRPOConfig:
         precision: of the arithmetic; weights stay fp32 in full fine-tuning. `auto` is bf16 on a
             GPU that has it, fp16 on an older one, fp32 on a CPU.
         enable_thinking: for chat templates that know it (Qwen3).
+        compile_layers: let torch fuse each layer's small operations; worth its minute of compiling
+            on a GPU, in a run of many minutes.
         save_steps: a checkpoint every so many steps; the newest `save_total_limit` are kept, at
             least two, for the newest may be half written when a run is killed.
         transcripts_per_round: how many episodes of each round are kept in the run folder.
@@ -145,6 +153,7 @@ class GRPOConfig:
     eval_split: str = "eval"
     max_questions: int | None = field(default=None, metadata={"min": 1})
     allow_last: bool = True
+    end_on_repeat: bool = False
     reward: Literal["dense", "binary"] = "dense"
     correctness_weight: float = field(default=1.0, metadata={"min": 0.0})
     progress_weight: float = field(default=0.15, metadata={"min": 0.0})
@@ -173,6 +182,7 @@ class GRPOConfig:
     precision: Precision = "auto"
     device: Literal["auto", "cpu"] = "auto"
     gradient_checkpointing: bool = False
+    compile_layers: bool = False
 
     # What is kept and shown.
     save_steps: int = field(default=50, metadata={"min": 1})

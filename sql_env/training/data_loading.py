@@ -31,12 +31,18 @@ def load_for_training(config: GRPOConfig) -> tuple[Any, Any]:
     """The model and tokenizer of a run, in the precision and on the device it asks for."""
     # Weights that are trained stay float32; those under an adapter may be as small as they like.
     kinds = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
-    return load_model_and_tokenizer(
+    model, tokenizer = load_model_and_tokenizer(
         config.model_name,
         dtype=kinds[config.resolved_precision()] if config.lora else "float32",
         device="cpu" if config.device == "cpu" else None,
         lora=config.lora,
     )
+    if config.compile_layers:
+        for layer in model.get_decoder().layers:
+            # One layer is compiled, for any batch and length, and all others share it: seconds,
+            # where compiling the model as a whole takes minutes.
+            layer.compile(dynamic=True)
+    return model, tokenizer
 
 
 def load_model_and_tokenizer(

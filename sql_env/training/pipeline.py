@@ -104,8 +104,8 @@ def build_trainer(
     """
     os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
     from sql_env.training.callbacks import RunLogCallback
+    from sql_env.training.lean import LeanGRPOTrainer
     from sql_env.training.rewards import REWARD_FUNCTIONS
-    from sql_env.training.trimming import TrimmingGRPOTrainer
 
     keeper = RunLogCallback(RunLog(config.output_dir), config.transcripts_per_round)
     player: dict[str, Any]
@@ -118,7 +118,7 @@ def build_trainer(
         from sql_env.training.tool_environment import SQLToolEnvironment
 
         player = {"environment_factory": partial(SQLToolEnvironment, config)}
-    trainer = TrimmingGRPOTrainer(
+    trainer = LeanGRPOTrainer(
         model=model,
         args=config.to_trl(),
         train_dataset=schedule_prompts(

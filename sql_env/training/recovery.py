@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from sql_env.models import QuestionRecord, SQLAction
 from sql_env.server.sql_environment import SQLEnvironment
-from sql_env.training.canonical_sql import canonical_sql, compared_columns, tables_in_order
+from sql_env.training.canonical_sql import canonical_sql, comparisons, tables_in_order
 from sql_env.training.trajectories import Analyst, Trajectory, database_of, look_at_values
 
 _MISSING_NAMES = ("no_such_column", "no_such_table")
@@ -58,7 +58,7 @@ def recover(
     with database_of(environment, record) as database:
         query = canonical_sql(record.gold_sql, database)
         tables = tables_in_order(query, database)
-        compared = list(compared_columns(query, database))
+        compared = list(comparisons(query, database))
     spare = analyst.observation.budget_remaining - 2
     failed = analyst.observation
     if failed.metadata.get("error_kind") in _MISSING_NAMES:
@@ -66,8 +66,8 @@ def recover(
         for table in [name for name in tables if name not in described][:spare]:
             analyst.act("DESCRIBE", table)
     elif not failed.error and compared and spare > 0 and draw.random() < 0.7:
-        table, column = draw.choice(compared)
-        analyst.act("QUERY", look_at_values(table, column))
+        doubtful = draw.choice(compared)
+        analyst.act("QUERY", look_at_values(doubtful.table, doubtful.column))
     return analyst.finish(query)
 
 

@@ -37,6 +37,7 @@ __all__ = ["Rollout", "TRLRollout", "parse_model_output", "play_questions", "rol
 
 Message = Mapping[str, Any]
 PLAYED_TOGETHER = 512
+REPEATED = "repeated"  # why an episode ended under `end_on_repeat`
 
 
 class PromptError(ValueError):
@@ -218,14 +219,19 @@ def play(
         for i, action in zip(live, actions, strict=True):
             episodes[i].advance(action, generated)
         clock.lap("environment")
-        live = [i for i in live if not episodes[i].observation.done]
+        live = [
+            i
+            for i in live
+            if not episodes[i].observation.done
+            and not (config.end_on_repeat and episodes[i].repeats_itself)
+        ]
         for i in live:
             talks[i].add_observation(format_observation(episodes[i].observation))
     for episode in episodes:
         episode.env.close()
     clock.lap("other")
     return [
-        Rollout(talk, episode.finish(), reward.progress)
+        Rollout(talk, episode.finish(stop_reason=REPEATED), reward.progress)
         for talk, episode in zip(talks, episodes, strict=True)
     ]
 

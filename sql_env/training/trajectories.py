@@ -8,6 +8,7 @@ shape only repeats it. A slip is shown but never imitated: its turn carries no l
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,10 +17,11 @@ from sqlglot import exp, parse_one
 from sqlglot.errors import SqlglotError
 
 from sql_env.core.database import Database, open_database, release
+from sql_env.core.schema import ForeignKey
 from sql_env.evaluation.policies import answer_from_result
 from sql_env.models import QuestionRecord, SQLAction, SQLObservation
 from sql_env.server.sql_environment import LAST_RESULT, SQLEnvironment
-from sql_env.training.canonical_sql import canonical_sql, compared_columns, tables_in_order
+from sql_env.training.canonical_sql import canonical_sql, comparisons, tables_in_order
 from sql_env.training.parsing import format_action
 from sql_env.training.prompts import format_observation
 
@@ -50,13 +52,20 @@ class TrajectoryMix:
     """How often each shape occurs.
 
     Attributes:
-        detour: describes a table that the query does not need.
+        survey: how many tables an analyst describes who does not know which will do: all of a
+            database that has no more, otherwise those the query needs and, up to this many, those
+            they refer to or are referred to by. 0 describes what the query needs and nothing else.
+        detour: describes a table that the query does not need, besides.
+        look: lists a column's values before comparing it with a text that the question spells
+            otherwise, or not at all.
         sample: looks at some rows where the query compares with a text.
         slip: begins with a query that fails or comes back empty, and mends it.
         typed_answer: plays without `@last`, so that answers are typed out.
     """
 
+    survey: int = 0
     detour: float = 0.25
+    look: float = 0.0
     sample: float = 0.25
     slip: float = 0.1
     typed_answer: float = 0.15
@@ -117,9 +126,12 @@ class Trajectories:
 
     def play(self, records: Sequence[QuestionRecord], copies: int = 1) -> Iterator[Trajectory]:
         """Up to `copies` differently shaped trajectories per question; failures are left out."""
-        for copy in range(copies):
+        played: Counter[str] = Counter()
+        for _ in range(copies):
             for record in records:
-                draw = random.Random(f"{self.seed}/{copy}/{record.question_id}")
+                name = record.question_id
+                draw = random.Random(f"{self.seed}/{played[name]}/{name}")
+                played[name] += 1
                 trajectory = self.play_one(record, draw)
                 if trajectory is not None:
                     yield trajectory
@@ -130,8 +142,9 @@ class Trajectories:
         analyst = Analyst(environment, record)
         with database_of(environment, record) as database:
             query = canonical_sql(record.gold_sql, database)
-            tables = tables_in_order(query, database) or list(record.tables_involved)
-            compared = list(compared_columns(query, database))
+            needed = tables_in_order(query, database) or list(record.tables_involved)
+            tables = tables_to_describe(needed, database, self.mix.survey)
+            compared = list(comparisons(query, database))
             slip = _slip(query, database, draw) if draw.random() < self.mix.slip else None
         others = [name for name in analyst.observation.table_names if name not in tables]
         if others and draw.random() < self.mix.detour:
@@ -139,13 +152,15 @@ class Trajectories:
         # QUERY and ANSWER need two steps; looking at values and a slip, three more.
         for table in tables[: max(1, environment.step_budget - 5)]:
             analyst.act("DESCRIBE", table)
-        if compared and draw.random() < self.mix.sample:
-            analyst.act("SAMPLE", compared[0][0])
+        unspelt = [item for item in compared if not spelt_in(item.text, record.question_text)]
+        if unspelt and draw.random() < self.mix.look:
+            analyst.act("QUERY", look_at_values(unspelt[0].table, unspelt[0].column))
+        elif compared and draw.random() < self.mix.sample:
+            analyst.act("SAMPLE", compared[0].table)
         if slip is not None:
             seen = analyst.act("QUERY", slip, imitated=False)
             if compared and not seen.error:
-                table, column = compared[0]
-                analyst.act("QUERY", look_at_values(table, column))
+                analyst.act("QUERY", look_at_values(compared[0].table, compared[0].column))
         return analyst.finish(query)
 
     def close(self) -> None:
@@ -162,6 +177,37 @@ def database_of(environment: SQLEnvironment, record: QuestionRecord) -> Iterator
         yield database
     finally:
         release(database)
+
+
+def tables_to_describe(needed: Sequence[str], database: Database, survey: int) -> list[str]:
+    """What an analyst describes who may look at `survey` tables; see `TrajectoryMix`.
+
+    A survey goes through the tables in the order in which the first observation lists them.
+    """
+    listed = database.table_names
+    if survey == 0:
+        return list(needed)
+    if len(listed) <= survey:
+        return list(listed)
+    links = {(name, key.table) for name in listed for key in _foreign_keys(name, database)}
+    near = [
+        name
+        for name in listed
+        if name not in needed
+        and any((name, one) in links or (one, name) in links for one in needed)
+    ]
+    chosen = {*needed, *near[: max(0, survey - len(needed))]}
+    return [name for name in listed if name in chosen]
+
+
+def _foreign_keys(table: str, database: Database) -> Sequence[ForeignKey]:
+    schema = database.schema(table)
+    return schema.foreign_keys if schema else ()
+
+
+def spelt_in(text: str, question: str) -> bool:
+    """Whether a query's text can be copied from the question, letter by letter."""
+    return text.strip("%") in question
 
 
 def look_at_values(table: str, column: str) -> str:

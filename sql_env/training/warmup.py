@@ -61,7 +61,8 @@ def warm_up(
     log = train_on(shown, "imitate", config, model, tokenizer, callbacks)
     if settings.recovery_epochs:
         mended = mend_own_mistakes(config, model, tokenizer, questions)
-        log += train_on([*shown, *mended], "recover", config, model, tokenizer, callbacks)
+        again = [*shown, *mended * settings.recovery_weight]
+        log += train_on(again, "recover", config, model, tokenizer, callbacks)
     return log
 
 
@@ -110,7 +111,9 @@ def train_on(
 ) -> list[dict[str, Any]]:
     """One stage of supervised training with TRL's `SFTTrainer`."""
     from transformers import PrinterCallback
-    from trl import SFTConfig, SFTTrainer
+    from trl import SFTConfig
+
+    from sql_env.training.lean import LeanSFTTrainer
 
     settings = config.warmup
     precision = config.resolved_precision()
@@ -140,7 +143,7 @@ def train_on(
         disable_tqdm=True,
     )
     examples = as_examples(trajectories, tokenizer, config)
-    trainer = SFTTrainer(
+    trainer = LeanSFTTrainer(
         model=model,
         args=arguments,
         train_dataset=examples,

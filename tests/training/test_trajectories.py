@@ -11,7 +11,7 @@ import pytest
 from sql_env import SQLAction, SQLEnvironment
 from sql_env.core.database import Database
 from sql_env.questions import load_questions
-from sql_env.training.canonical_sql import canonical_sql, compared_columns, tables_in_order
+from sql_env.training.canonical_sql import canonical_sql, comparisons, tables_in_order
 from sql_env.training.recovery import recover
 from sql_env.training.trajectories import Trajectories, TrajectoryMix
 
@@ -57,7 +57,7 @@ def test_tables_come_in_the_order_the_query_names_them(database: Database) -> No
 
 def test_columns_compared_with_a_text_are_found(database: Database) -> None:
     sql = "SELECT 1 FROM Singer WHERE Age > 3 AND country = 'France'"
-    assert list(compared_columns(sql, database)) == [("Singer", "Country")]
+    assert [item[:2] for item in comparisons(sql, database)] == [("Singer", "Country")]
 
 
 def plain(share: float = 0.0) -> TrajectoryMix:

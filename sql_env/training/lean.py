@@ -1,0 +1,131 @@
+"""TRL's trainers without the work their batches do not need.
+
+TRL pads all episodes of a round to the longest of them, prompts on the left, and then cuts the round
+into micro-batches of any lengths. None of that changes a gradient, and most of it is arithmetic on
+padding. Here episodes of like length share a micro-batch, columns that are padding in all its rows
+are cut off, and rows begin at the left: causal attention then never sees the padding behind them
+and needs no mask, which lets torch take its fastest kernel.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from trl import GRPOTrainer, SFTTrainer
+
+Batch = dict[str, Any]
+
+
+class LeanSFTTrainer(SFTTrainer):  # type: ignore[misc]
+    """`SFTTrainer` on batches padded on the right, whose padding nothing attends to."""
+
+    def compute_loss(self, model: Any, inputs: Batch, **options: Any) -> Any:
+        mask = inputs.pop("attention_mask")
+        inputs["position_ids"] = torch.arange(mask.shape[1], device=mask.device).expand_as(mask)
+        # Without a mask TRL counts one row of every batch.
+        self._total_train_tokens += int(mask.sum()) - mask.shape[1]
+        return super().compute_loss(model, inputs, **options)
+
+
+class LeanGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
+    """`GRPOTrainer` on micro-batches that are only as wide as their own longest episode."""
+
+    def _prepare_inputs(self, generation_batch: Any) -> Batch:
+        before = self._buffered_inputs
+        inputs: Batch = super()._prepare_inputs(generation_batch)
+        fresh = self._buffered_inputs is not before
+        # All micro-batches of a round make one update: only then is their order of no account.
+        one_update = self.args.steps_per_generation == self.args.gradient_accumulation_steps
+        if fresh and one_update and len(self._buffered_inputs) > 1:
+            self._buffered_inputs = by_length(self._buffered_inputs)
+            inputs = self._buffered_inputs[self._step % self.args.steps_per_generation]
+        return inputs
+
+    def _compute_loss(self, model: Any, inputs: Batch) -> Tensor:
+        loss: Tensor = super()._compute_loss(model, trimmed(inputs))
+        return loss
+
+    def _get_per_token_logps_and_entropies(
+        self,
+        model: Any,
+        input_ids: Tensor,
+        attention_mask: Tensor,
+        logits_to_keep: int,
+        batch_size: int | None = None,
+        compute_entropy: bool = False,
+        compute_aux_loss: bool = False,
+        **images: Any,
+    ) -> tuple[Tensor, Tensor | None, Tensor | None]:
+        plain = batch_size is None and all(value is None for value in images.values())
+        if compute_aux_loss or not plain:
+            scores: tuple[Tensor, Tensor | None, Tensor | None] = (
+                super()._get_per_token_logps_and_entropies(
+                    model,
+                    input_ids,
+                    attention_mask,
+                    logits_to_keep,
+                    batch_size,
+                    compute_entropy,
+                    compute_aux_loss,
+                    **images,
+                )
+            )
+            return scores
+        labels = input_ids.masked_fill(attention_mask == 0, -100)
+        labels[:, :-logits_to_keep] = -100
+        width = input_ids.shape[1]
+        columns = torch.arange(width, device=input_ids.device)
+        padding = attention_mask.argmax(dim=1, keepdim=True)  # how much of it on the left
+        shifted = (columns + padding) % width
+        with self.accelerator.autocast():
+            outputs = model(
+                input_ids=input_ids.gather(1, shifted),
+                labels=labels.gather(1, shifted),
+                fused_lm_head=True,
+            )
+        back = columns[-logits_to_keep:] - 1 - padding
+        entropies = outputs.entropy.gather(1, back) if compute_entropy else None
+        return outputs.log_probs.gather(1, back), entropies, None
+
+
+def by_length(batches: list[Batch]) -> list[Batch]:
+    """The rows of all micro-batches, sorted by length and dealt out anew."""
+    joined = {name: _joined([batch[name] for batch in batches]) for name in batches[0]}
+    lengths = joined["prompt_mask"].sum(dim=1) + joined["completion_mask"].sum(dim=1)
+    order = lengths.argsort(descending=True, stable=True)  # the largest first: memory fails early
+    size = len(order) // len(batches)
+    return [
+        {name: _rows(value, order[start : start + size]) for name, value in joined.items()}
+        for start in range(0, len(order), size)
+    ]
+
+
+def trimmed(inputs: Batch) -> Batch:
+    """`inputs` without the columns left of every prompt and right of every completion."""
+    first = int(inputs["prompt_mask"].any(dim=0).int().argmax())
+    width = inputs["completion_mask"].shape[1]
+    last = width - int(inputs["completion_mask"].any(dim=0).flip(0).int().argmax())
+    cut = dict(inputs)
+    for name, value in inputs.items():
+        if not isinstance(value, Tensor) or value.dim() != 2:
+            continue
+        if name in ("prompt_ids", "prompt_mask"):
+            cut[name] = value[:, first:]
+        elif value.shape[1] == width:
+            cut[name] = value[:, :last]
+    return cut
+
+
+def _joined(values: list[Any]) -> Any:
+    first = values[0]
+    if isinstance(first, Tensor):
+        return torch.cat(values) if first.dim() else first
+    return [item for value in values for item in value] if isinstance(first, list) else first
+
+
+def _rows(value: Any, order: Tensor) -> Any:
+    if isinstance(value, Tensor):
+        return value[order] if value.dim() else value
+    return [value[i] for i in order.tolist()] if isinstance(value, list) else value

@@ -1,0 +1,111 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from datasets import Dataset
+from trl import GRPOTrainer, SFTConfig, SFTTrainer
+
+from sql_env.training.config import GRPOConfig
+from sql_env.training.lean import LeanSFTTrainer, by_length, trimmed
+from sql_env.training.pipeline import build_trainer
+
+
+def test_only_columns_that_are_padding_everywhere_go() -> None:
+    inputs = {
+        "prompt_ids": torch.tensor([[0, 0, 5, 6], [0, 7, 8, 9]]),
+        "prompt_mask": torch.tensor([[0, 0, 1, 1], [0, 1, 1, 1]]),
+        "completion_ids": torch.tensor([[1, 2, 3, 0, 0], [4, 0, 0, 0, 0]]),
+        "completion_mask": torch.tensor([[1, 1, 1, 0, 0], [1, 0, 0, 0, 0]]),
+        "tool_mask": torch.tensor([[1, 0, 1, 1, 1], [1, 1, 1, 1, 1]]),
+        "advantages": torch.tensor([0.5, -0.5]),
+        "num_items_in_batch": torch.tensor(4),
+    }
+    cut = trimmed(inputs)
+    assert cut["prompt_ids"].tolist() == [[0, 5, 6], [7, 8, 9]]
+    assert cut["prompt_mask"].tolist() == [[0, 1, 1], [1, 1, 1]]
+    assert cut["completion_ids"].tolist() == [[1, 2, 3], [4, 0, 0]]
+    assert cut["completion_mask"].sum() == inputs["completion_mask"].sum()
+    assert cut["tool_mask"].tolist() == [[1, 0, 1], [1, 1, 1]]
+    assert cut["advantages"] is inputs["advantages"]
+
+
+def test_nothing_goes_where_nothing_is_padding() -> None:
+    full = torch.ones((2, 3), dtype=torch.long)
+    names = ("prompt_ids", "prompt_mask", "completion_ids", "completion_mask")
+    inputs = dict.fromkeys(names, full)
+    assert all(value.shape == full.shape for value in trimmed(inputs).values())
+
+
+def test_rows_of_like_length_share_a_micro_batch_and_none_is_lost() -> None:
+    def batch(*lengths: int) -> dict[str, Any]:
+        mask = torch.tensor([[1] * length + [0] * (5 - length) for length in lengths])
+        return {
+            "prompt_mask": torch.ones((len(lengths), 2), dtype=torch.long),
+            "completion_mask": mask,
+            "completion_ids": mask * torch.tensor(lengths)[:, None],
+            "advantages": torch.tensor([float(length) for length in lengths]),
+            "num_items_in_batch": torch.tensor(15),
+            "names": [str(length) for length in lengths],
+        }
+
+    first, second = by_length([batch(1, 4), batch(5, 2)])
+    assert first["names"] == ["5", "4"]
+    assert second["advantages"].tolist() == [2.0, 1.0]
+    assert second["completion_ids"].tolist() == [[2, 2, 0, 0, 0], [1, 0, 0, 0, 0]]
+    assert first["num_items_in_batch"] == second["num_items_in_batch"] == 15
+
+
+def test_rows_that_begin_at_the_left_score_as_padded_ones(
+    make_llama: Callable[..., Any], tiny_config: Callable[..., GRPOConfig], chat_tokenizer: Any
+) -> None:
+    trainer = build_trainer(tiny_config(max_steps=1), make_llama(), chat_tokenizer)
+    draw = torch.Generator().manual_seed(0)
+    ids = torch.randint(3, 300, (3, 12), generator=draw)
+    mask = torch.tensor([[0] * 4 + [1] * 8, [0] * 1 + [1] * 8 + [0] * 3, [1] * 7 + [0] * 5])
+    own = trainer._get_per_token_logps_and_entropies(
+        trainer.model, ids, mask, 6, compute_entropy=True
+    )
+    trls = GRPOTrainer._get_per_token_logps_and_entropies(
+        trainer, trainer.model, ids, mask, 6, compute_entropy=True
+    )
+    counted = mask[:, -6:].bool()
+    for ours, theirs in zip(own[:2], trls[:2], strict=True):
+        torch.testing.assert_close(ours[counted], theirs[counted], atol=1e-5, rtol=1e-5)
+        assert theirs[counted].std() > 0.01  # not all alike
+
+
+def test_the_warm_up_learns_the_same_with_and_without_a_mask(
+    make_llama: Callable[..., Any], chat_tokenizer: Any, tmp_path: Path
+) -> None:
+    rows = Dataset.from_list(
+        [
+            {"input_ids": ids, "labels": [-100, *ids[1:]]}
+            for ids in ([5, 6, 7, 8, 9, 10, 11], [12, 13, 14], [15, 16, 17, 18, 19])
+        ]
+    )
+    losses = []
+    for kind in (SFTTrainer, LeanSFTTrainer):
+        arguments = SFTConfig(
+            output_dir=str(tmp_path),
+            per_device_train_batch_size=3,
+            num_train_epochs=3,
+            logging_steps=1,
+            save_strategy="no",
+            report_to="none",
+            use_cpu=True,
+            bf16=False,
+            disable_tqdm=True,
+        )
+        trainer = kind(
+            model=make_llama(), args=arguments, train_dataset=rows, processing_class=chat_tokenizer
+        )
+        trainer.train()
+        history = [entry for entry in trainer.state.log_history if "loss" in entry]
+        losses.append([entry["loss"] for entry in history])
+        assert history[-1]["num_tokens"] == 3 * 15
+    assert losses[0] == pytest.approx(losses[1], rel=1e-5)
+    assert losses[0][0] != losses[0][-1]
