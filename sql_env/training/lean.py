@@ -1,10 +1,10 @@
 """TRL's trainers without the work their batches do not need.
 
-TRL pads all episodes of a round to the longest of them, prompts on the left, and then cuts the round
-into micro-batches of any lengths. None of that changes a gradient, and most of it is arithmetic on
-padding. Here episodes of like length share a micro-batch, columns that are padding in all its rows
-are cut off, and rows begin at the left: causal attention then never sees the padding behind them
-and needs no mask, which lets torch take its fastest kernel.
+TRL pads all episodes of a round to the longest of them, prompts on the left, and then cuts the
+round into micro-batches of any lengths. None of that changes a gradient, and most of it is
+arithmetic on padding. Here episodes of like length share a micro-batch, columns that are padding in
+all its rows are cut off, and rows begin at the left: causal attention then never sees the padding
+behind them and needs no mask, which lets torch take its fastest kernel.
 """
 
 from __future__ import annotations
@@ -32,16 +32,18 @@ class LeanSFTTrainer(SFTTrainer):  # type: ignore[misc]
 class LeanGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
     """`GRPOTrainer` on micro-batches that are only as wide as their own longest episode."""
 
+    _buffered_inputs: list[Batch] | None
+
     def _prepare_inputs(self, generation_batch: Any) -> Batch:
         before = self._buffered_inputs
         inputs: Batch = super()._prepare_inputs(generation_batch)
-        fresh = self._buffered_inputs is not before
+        played = self._buffered_inputs
         # All micro-batches of a round make one update: only then is their order of no account.
         one_update = self.args.steps_per_generation == self.args.gradient_accumulation_steps
-        if fresh and one_update and len(self._buffered_inputs) > 1:
-            self._buffered_inputs = by_length(self._buffered_inputs)
-            inputs = self._buffered_inputs[self._step % self.args.steps_per_generation]
-        return inputs
+        if played is None or played is before or not one_update:
+            return inputs
+        self._buffered_inputs = by_length(played)
+        return self._buffered_inputs[self._step % self.args.steps_per_generation]
 
     def _compute_loss(self, model: Any, inputs: Batch) -> Tensor:
         loss: Tensor = super()._compute_loss(model, trimmed(inputs))
