@@ -238,7 +238,12 @@ def _like(column: WorldColumn, rng: random.Random) -> Condition | None:
         test = lambda x: part in x.lower()  # noqa: E731
     said_have = with_article(f"{words} that {said}")
     saying = Saying("whose", f"{words} {said}", said_have)
-    return Condition(column, f"{{}} LIKE {literal(pattern)}", saying, test)
+    return Condition(
+        column,
+        f"{{}} LIKE {literal(pattern)}",
+        saying,
+        lambda x: x is not None and test(x),
+    )
 
 
 MAKERS: dict[str, Callable[[WorldColumn, random.Random], Condition | None]] = {

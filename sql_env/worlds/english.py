@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-_IRREGULAR = {
+IRREGULAR = {
     "person": "people",
     "child": "children",
     "man": "men",
@@ -25,6 +25,14 @@ _IRREGULAR = {
     "matinee": "matinees",
     "is": "are",
 }
+# Words that have no singular here, and what columns hold: `earnings`, `other details`.
+ALREADY_PLURAL = frozenset(
+    (
+        *("details", "earnings", "sales", "comments", "remarks", "notes", "news", "hours"),
+        *("assets", "profits", "savings", "damages", "proceeds", "contents", "hobbies"),
+        *("interests", "results", "statistics", "minutes", "seconds", "miles"),
+    )
+)
 _SILENT_H = ("hour", "honor", "honour", "heir")
 _SOUNDS_LIKE_YOU = ("university", "unit", "union", "unique", "uniform", "use", "usual", "one", "eu")
 
@@ -38,8 +46,10 @@ def plural(noun: str) -> str:
     before, _, word = noun.rpartition(" ")
     prefix = f"{before} " if before else ""
     lower = word.lower()
-    if lower in _IRREGULAR:
-        return prefix + _IRREGULAR[lower]
+    if lower in ALREADY_PLURAL:
+        return noun
+    if lower in IRREGULAR:
+        return prefix + IRREGULAR[lower]
     if re.search(r"[^aeiou]y$", lower):
         return f"{prefix}{word[:-1]}ies"
     if re.search(r"(s|x|z|ch|sh)$", lower):

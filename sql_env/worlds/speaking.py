@@ -25,7 +25,9 @@ def speak_number(column: WorldColumn, value: Value) -> str:
 
 
 def speak_date(value: str, rng: random.Random) -> str:
-    """A day in one of the ways people write it."""
+    """A day in one of the ways people write it; a moment as it is stored."""
+    if len(value) > len("2000-01-01"):
+        return value
     day = dt.date.fromisoformat(value)
     month = _MONTHS[day.month - 1]
     return rng.choice((value, f"{month} {day.day}, {day.year}", f"{day.day} {month} {day.year}"))

@@ -72,7 +72,8 @@ def names_of(table: WorldTable, many: bool = True) -> str:
     """What the display columns are called: `names`, `first and last names`, `IDs`."""
     display = table.display
     if not display:
-        return "IDs" if many else "ID"
+        word = table.shown.spec.words[0] if table.shown else table.key_words
+        return plural(word) if many else word
     if len(display) == 2:
         return "first and last names" if many else "first and last name"
     word = display[0].spec.words[0]
@@ -82,7 +83,7 @@ def names_of(table: WorldTable, many: bool = True) -> str:
 def display_sql(table: WorldTable, position: int = 0) -> list[str]:
     """The display columns in SQL, or the key where there are none."""
     if not table.display:
-        return [at(position, table.key_name)]
+        return [at(position, table.shown or table.key_name)]
     return [at(position, column) for column in table.display]
 
 

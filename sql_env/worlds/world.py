@@ -58,7 +58,7 @@ class WorldReference:
     spec: Ref
     name: str
     target: WorldTable
-    values: list[int | None]
+    values: list[Any]
 
 
 @dataclass(eq=False)
@@ -68,8 +68,10 @@ class WorldTable:
     spec: Table
     name: str
     key_name: str
-    keys: list[int]
+    keys: list[Any]  # whole numbers, but for databases that others made
     has_key: bool = True  # a bare link table may do without a key of its own
+    key_words: str = "ID"
+    shown: WorldColumn | None = None  # what is listed where rows have neither a name nor a key
     columns: dict[str, WorldColumn] = field(default_factory=dict)
     references: list[WorldReference] = field(default_factory=list)
     order: list[WorldColumn | WorldReference] = field(default_factory=list)
@@ -110,7 +112,7 @@ class Relation:
     verb: Verb
     back: Verb
     many: bool  # a source may have several targets
-    pairs: tuple[tuple[int, int], ...]  # (source key, target key)
+    pairs: tuple[tuple[Any, Any], ...]  # (source key, target key)
 
     @property
     def complete(self) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sql_env.worlds.english import listing, plural
 from sql_env.worlds.intents.base import ORDERABLE, Asker, Draft, intent
-from sql_env.worlds.query import Query, at
+from sql_env.worlds.query import Query, at, literal
 from sql_env.worlds.subjects import called, column_words, display_sql, is_row, names_of
 
 
@@ -180,13 +180,13 @@ def lookup_two(ask: Asker) -> Draft | None:
 
 @intent(
     "easy",
-    "What is the {column} of the {noun} with ID {key}?",
-    "Give the {column} of the {noun} with ID {key}.",
-    "Find the {column} of the {noun} whose ID is {key}.",
-    "I am looking at the {noun} with ID {key}. What is the {column}?",
-    "Which {column} does the {noun} with ID {key} have?",
-    "Show the {column} recorded for the {noun} with ID {key}.",
-    "Tell me the {column} of {noun} number {key}.",
+    "What is the {column} of the {noun} with {id} {key}?",
+    "Give the {column} of the {noun} with {id} {key}.",
+    "Find the {column} of the {noun} whose {id} is {key}.",
+    "I am looking at the {noun} with {id} {key}. What is the {column}?",
+    "Which {column} does the {noun} with {id} {key} have?",
+    "Show the {column} recorded for the {noun} with {id} {key}.",
+    "Tell me the {column} of {noun} number {number}.",
 )
 def lookup_by_key(ask: Asker) -> Draft | None:
     table = ask.table()
@@ -197,12 +197,15 @@ def lookup_by_key(ask: Asker) -> Draft | None:
     if column.values[row] is None:
         return None
     key = table.keys[row]
-    query = Query([table], [at(0, column)], where=[f"{at(0, table.key_name)} = {key}"])
+    query = Query([table], [at(0, column)], where=[f"{at(0, table.key_name)} = {literal(key)}"])
     words = {
         "column": ask.one_of(*column.spec.words),
         "noun": ask.subject(table).noun,
+        "id": table.key_words,
         "key": str(key),
     }
+    if isinstance(key, int):
+        words["number"] = str(key)
     return ask.draft(query, **words)
 
 

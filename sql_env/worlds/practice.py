@@ -1,0 +1,141 @@
+"""Questions about a database that already exists, as many as it has to offer.
+
+asked = practice_questions(Path("pets_1.sqlite"), 60, seed=42)
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from sql_env.core.database import Database, open_database, release
+from sql_env.hardness import HardnessError, hardness
+from sql_env.models import Difficulty
+from sql_env.worlds.checks import Judge, shape
+from sql_env.worlds.generating import HARDNESS_MIX
+from sql_env.worlds.intents import INTENTS, Asker, Candidate, propose
+from sql_env.worlds.introspection import NO_KEY, world_of
+from sql_env.worlds.pools import split_words
+from sql_env.worlds.records import Record, make_record
+from sql_env.worlds.world import World
+
+# Their sentences need the care with which a domain's words are chosen.
+LEFT_OUT = frozenset(
+    split_words(
+        """filtered_by_absence nothing_found none_counted beyond_some count_with_zero average_count
+        extreme_of_group best_of_group above_own_group exists_such exists_none join_count_distinct
+        chain_of_four chain_of_three chain_count chain_aggregate category_either combined_across"""
+    )
+)
+_ODD = re.compile(
+    r'\brecorded\b(?! for)|starts with the letter "[^A-Za-z]|ends with the|contains "'
+)
+_PATIENCE = 400  # candidates turned down in a row before the mix of hardness is given up
+_ROUNDS = 4  # so often, then there is no more to ask
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What one database had to offer."""
+
+    records: list[Record]
+    leaked: int  # questions turned down because their gold must stay unseen
+
+
+def practice_questions(
+    path: Path | str,
+    count: int,
+    *,
+    seed: int = 42,
+    is_unseen: Callable[[str], bool] = lambda sql: False,
+) -> Asked:
+    """Ask up to `count` questions about the database at `path`.
+
+    Args:
+        path: an SQLite file; its stem is the database's name.
+        count: how many questions, at most.
+        seed: the same seed asks the same questions.
+        is_unseen: whether a gold query must not be asked for.
+
+    Raises:
+        DatabaseOpenError: the file is not there or is no SQLite database.
+    """
+    path = Path(path)
+    world = world_of(path)
+    database = open_database(path)
+    try:
+        return _ask(world, database, count, seed, is_unseen)
+    finally:
+        release(database)
+
+
+def _ask(
+    world: World, database: Database, count: int, seed: int, is_unseen: Callable[[str], bool]
+) -> Asked:
+    rng = random.Random(f"{seed}/{world.name}/practice")
+    asker = Asker(world, rng)
+    judge = Judge(database, empty_allowed=0)
+    open_levels: dict[Difficulty, float] = {
+        level: count * share / 100 for level, share in HARDNESS_MIX.items()
+    }
+    names = {
+        level: sorted(n for n, i in INTENTS.items() if i.level == level and n not in LEFT_OUT)
+        for level in HARDNESS_MIX
+    }
+    used: Counter[str] = Counter()
+    records: list[Record] = []
+    leaked, turned_down, rounds = 0, 0, 0
+    while len(records) < count and rounds < _ROUNDS:
+        levels = [level for level, left in open_levels.items() if left > 0] or list(HARDNESS_MIX)
+        level = rng.choices(levels, [max(1.0, open_levels[name]) for name in levels])[0]
+        name = rng.choices(names[level], [1 / (1 + used[n]) for n in names[level]])[0]
+        turned_down += 1
+        if turned_down > _PATIENCE:
+            # First any hardness will do, then the same query with other values.
+            turned_down, rounds = 0, rounds + 1
+            judge.copies += rounds > 1
+            open_levels = dict.fromkeys(open_levels, float(count))
+        candidate = propose(INTENTS[name], asker)
+        if candidate is None or not _is_sound(candidate, database):
+            continue
+        label = _label(candidate.sql)
+        if label is None or open_levels[label] <= 0:
+            continue
+        if is_unseen(candidate.sql) or is_unseen(candidate.draft.canonical):
+            leaked += 1
+            continue
+        result = judge.accept(candidate)
+        if result is None:
+            continue
+        turned_down = 0
+        open_levels[label] -= 1
+        used[name] += 1
+        records.append(make_record(candidate, label, result, database.table_names, world.name))
+    return Asked(records, leaked)
+
+
+def _is_sound(candidate: Candidate, database: Database) -> bool:
+    """It needs no key that is not there, reads well, and runs within the limits of play."""
+    if NO_KEY in candidate.sql or _ODD.search(candidate.question):
+        return False
+    # A join that finds one row twice counts it twice.
+    if "SELECT count(*)" in candidate.sql and "JOIN" in candidate.sql and "LIKE" in candidate.sql:
+        return False
+    return database.query(candidate.sql).ok
+
+
+_LABELS: dict[str, Difficulty | None] = {}  # by shape: parsing is the slowest part
+
+
+def _label(sql: str) -> Difficulty | None:
+    key = shape(sql)
+    if key not in _LABELS:
+        try:
+            _LABELS[key] = hardness(sql)
+        except HardnessError:
+            _LABELS[key] = None
+    return _LABELS[key]
