@@ -75,7 +75,7 @@ def prepare_spider(
         left_out += more_left_out
         unseen = hold_out_databases(others, hold_out, seed) if hold_out else set()
         rest = [item for item in others if item.database_name not in unseen]
-        new = hold_out_databases(rest, fresh, seed) if fresh else set()
+        new = hold_out_databases(rest, fresh, seed, leak_free=False) if fresh else set()
         records += _marked((item for item in rest if item.database_name not in new), "wide")
         records += _marked((item for item in others if item.database_name in unseen), "unseen")
         records += _marked((item for item in rest if item.database_name in new), "fresh")

@@ -129,11 +129,16 @@ def _traits(record: QuestionRecord, group: list[QuestionRecord]) -> list[Hashabl
     ]
 
 
-def hold_out_databases(records: Sequence[QuestionRecord], at_least: int, seed: int) -> set[str]:
+def hold_out_databases(
+    records: Sequence[QuestionRecord], at_least: int, seed: int, *, leak_free: bool = True
+) -> set[str]:
     """Databases, drawn by seed, that together have at least so many questions.
 
     None may hold more than an eighth of them, so that the measure rests on many databases; all
     hardness levels are among them, and no gold query that the other databases have too.
+
+    Args:
+        leak_free: False lets golds be shared, where nothing is measured on these databases.
 
     Raises:
         SourceError: there is no such choice.
@@ -155,7 +160,8 @@ def hold_out_databases(records: Sequence[QuestionRecord], at_least: int, seed: i
         if missing:
             chosen.add(min((sizes[name], name) for name in pool if name not in chosen)[1])
         found = {record.difficulty for record in records if record.database_name in chosen}
-        if chosen != {*sizes} and found == levels and not _shared(records, chosen):
+        apart = not leak_free or not _shared(records, chosen)
+        if chosen != {*sizes} and found == levels and apart:
             return chosen
     raise SourceError(
         f"--hold-out {at_least}: no choice of databases has every hardness and shares no gold "

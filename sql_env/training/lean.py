@@ -42,8 +42,8 @@ class LeanGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         one_update = self.args.steps_per_generation == self.args.gradient_accumulation_steps
         if played is None or played is before or not one_update:
             return inputs
-        self._buffered_inputs = by_length(played)
-        return self._buffered_inputs[self._step % self.args.steps_per_generation]
+        self._buffered_inputs = ordered = by_length(played)
+        return ordered[int(self._step % self.args.steps_per_generation)]
 
     def _compute_loss(self, model: Any, inputs: Batch) -> Tensor:
         loss: Tensor = super()._compute_loss(model, trimmed(inputs))
