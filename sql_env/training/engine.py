@@ -262,7 +262,7 @@ class LockstepEngine:
         model.eval()
         config._attn_implementation = ATTENTION
         try:
-            with torch.no_grad(), sdpa_kernel(_KERNELS):
+            with torch.no_grad(), sdpa_kernel(_KERNELS), _uncompiled():
                 yield
         finally:
             config._attn_implementation = attention
@@ -291,7 +291,7 @@ class LockstepEngine:
         tokens = torch.arange(1, 10, device=device).remainder(vocabulary)[None]
         was_training = self._model.training
         self._model.eval()
-        with torch.no_grad():
+        with torch.no_grad(), _uncompiled():
             expected = self._model(input_ids=tokens).logits[:, -1].float()
         self._model.train(was_training)
         with self._ready():
@@ -318,6 +318,11 @@ class _Held:
             and context[size - 1] == self.ids[-1]
             and (context[:size] == self.ids)
         )
+
+
+def _uncompiled() -> Any:
+    """Layers compiled for training would be compiled anew for every shape of the cache."""
+    return torch.compiler.set_stance("force_eager")
 
 
 def _shared_length(sequences: Sequence[list[int]]) -> int:

@@ -36,7 +36,7 @@ PRESETS: dict[str, dict[str, Any]] = {
     # One data-centre GPU: 32 questions x 16 episodes a step, on everything there is to train on.
     "gpu": {
         "model_name": "smollm2-135m",
-        "train_split": "train*4+wide",
+        "train_split": "fresh*2+train*2+rehearsal",
         "num_generations": 16,
         "per_device_train_batch_size": 32,
         "gradient_accumulation_steps": 16,
@@ -54,7 +54,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "evaluate_every": 20,
         "evaluate_episodes": 64,
         "warmup": {
-            "split": "train*4+wide+worlds+practice",
+            "split": "train*4+wide+worlds+practice+practice_wide",
             "num_train_epochs": 4.0,
             "recovery_epochs": 1.0,
             "recovery_questions": 3072,
