@@ -33,7 +33,7 @@ class Practice:
     records: list[QuestionRecord]
     databases: dict[str, int]  # questions of each database that was asked about
     unseen: tuple[str, ...]  # databases that only the other splits ask about
-    leaked: int  # questions turned down because another split has their gold query
+    leaked: int  # proposals turned down because another split has their gold query
 
 
 def practise(
@@ -66,7 +66,8 @@ def practise(
     _check(Path(folder), others, splits, name)
     named = {record.database_name for record in others if record.split in splits}
     unseen = {record.database_name for record in others} - named
-    hidden = {normalised_sql(record.gold_sql) for record in others if record.split not in splits}
+    hidden = [record for record in others if record.split not in splits]
+    spelled = {normalised_sql(record.gold_sql) for record in hidden}
     records: list[QuestionRecord] = []
     counts: dict[str, int] = {}
     leaked = 0
@@ -75,7 +76,8 @@ def practise(
             dataset.database_path(database),
             per_database,
             seed=seed,
-            is_unseen=lambda sql: normalised_sql(sql) in hidden,
+            unseen=[r.gold_sql for r in hidden if r.database_name == database],
+            is_unseen=lambda sql: normalised_sql(sql) in spelled,
         )
         for number, record in enumerate(asked.records):
             found = {"question_id": f"{database}-{name}-{number:03d}", "split": name}
@@ -102,10 +104,16 @@ def _check(
             )
     if not _NAME.fullmatch(name):
         raise SourceError(f"the name {name!r} cannot be one of a split: use letters and digits")
-    if name in ("train", "eval"):
+    written = folder / "questions" / f"questions_{name}.json"
+    if name in ("train", "eval") or (written.exists() and not _is_practice(written, name)):
         raise SourceError(
-            f"the split {name!r} is not made of practice questions: choose another --name"
+            f"{folder}: the split {name!r} holds other questions: choose another --name"
         )
+
+
+def _is_practice(path: Path, name: str) -> bool:
+    """Whether a question file was written here, and may be replaced."""
+    return all(f"-{name}-" in record.question_id for record in load_questions(path))
 
 
 def _write(folder: Path, name: str, records: Sequence[QuestionRecord]) -> None:

@@ -44,6 +44,8 @@ def plural(noun: str) -> str:
         if joint:
             return f"{plural(head)}{joint}{rest}"
     before, _, word = noun.rpartition(" ")
+    if before in ("date", "year") and word.endswith("ed"):
+        return f"{before}s {word}"
     prefix = f"{before} " if before else ""
     lower = word.lower()
     if lower in ALREADY_PLURAL:
@@ -58,8 +60,10 @@ def plural(noun: str) -> str:
 
 
 def with_article(phrase: str) -> str:
-    """`phrase` after `a` or `an`, by the sound it begins with."""
+    """`phrase` after `a` or `an`, by the sound it begins with; `earnings` go without."""
     word = phrase.lower()
+    if not ALREADY_PLURAL.isdisjoint(word.split()[:2]):
+        return phrase
     vowel = word[0] in "aeiou" and not word.startswith(_SOUNDS_LIKE_YOU)
     if word[0].isdigit():
         vowel = word[0] == "8" or re.match(r"1[18](\D|$)", word) is not None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -17,6 +18,7 @@ from sql_env.worlds.world import Value, WorldColumn
 _LONGEST = 60  # characters of a value that fits into a question
 _DATE = re.compile(r"\d{4}-\d\d-\d\d( \d\d:\d\d(:\d\d)?)?")
 _ODD = re.compile(r"[{}|\x00-\x1f]|^null$|^n/?a$", re.IGNORECASE)  # not to be put in a sentence
+_NUMBER = re.compile(r"-?\d+(\.\d+)?")
 _YEARS = range(1000, 2101)
 _MARKS = frozenset(
     split_words(
@@ -142,11 +144,18 @@ def guess_column(seen: Seen, noun: str, person: bool) -> WorldColumn | None:
     texts = [value for value in known if isinstance(value, str)]
     if len(texts) < len(known):
         return None
-    if all(_DATE.fullmatch(text) for text in texts):
+    if all(_is_date(text) for text in texts):
         return WorldColumn(_spec(seen, "date", words), seen.sql_name, seen.values)
     if any(len(text) > _LONGEST or "\n" in text for text in texts):
         return None
     return _text(seen, words, last, texts, person)
+
+
+def _is_date(text: str) -> bool:
+    try:
+        return bool(_DATE.fullmatch(text) and dt.date.fromisoformat(text[:10]))
+    except ValueError:  # 0000-00-00
+        return False
 
 
 def _spec(seen: Seen, kind: str, words: str, **more: Any) -> Column:
@@ -249,6 +258,9 @@ def _text(
     repeated = len(different) <= 0.7 * len(texts)
     if last in ("phone", "number", "email", "address", "password", "line", "details"):
         repeated = False
+    # Numbers kept as text, with a word here and there: SQLite would compare them as words.
+    if sum(_NUMBER.fullmatch(text) is not None for text in texts) > 0.5 * len(texts):
+        repeated = last in _MARKS
     if not repeated:
         return WorldColumn(_spec(seen, "text", words), seen.sql_name, values)
     eq = ""
@@ -285,6 +297,15 @@ def _tells_apart(column: WorldColumn, least: float) -> bool:
         for value in known
     )
     return usable and len(known) > 0.9 * len(column.values) and len(set(known)) > least * len(known)
+
+
+def without_rivals(columns: Sequence[WorldColumn]) -> None:
+    """Only one column may make a row the oldest: the age, where there is one."""
+    if not any(column.spec.words[0] == "age" and column.spec.most for column in columns):
+        return
+    for column in columns:
+        if column.kind in ("date", "year"):
+            column.spec = replace(column.spec, most="", least="")
 
 
 def spoken_of_people(noun: str, columns: Sequence[str]) -> bool:

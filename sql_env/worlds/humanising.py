@@ -148,4 +148,13 @@ def column_words(name: str, noun: str) -> str:
         words = words[: -len(of) - 1]
     elif len(of) > 1 and len(words) > 1 and words[0] == of[-1]:
         words = words[1:]
-    return " ".join(words)
+    return _dated(" ".join(words))
+
+
+def _dated(words: str) -> str:
+    """`date from` and `date effective to` as people say them."""
+    match = re.fullmatch(r"date( [a-z ]+)? (from|to)", words)
+    if match:
+        end = "start date" if match[2] == "from" else "end date"
+        return f"{(match[1] or '').strip()} {end}".strip()
+    return "start year" if words == "start from" else words

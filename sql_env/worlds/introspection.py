@@ -15,9 +15,16 @@ from pathlib import Path
 from typing import Any
 
 from sql_env.core.database import Database, TableSchema, quote_identifier
-from sql_env.worlds.guessing import Found, Seen, display_columns, guess_column, spoken_of_people
+from sql_env.worlds.guessing import (
+    Found,
+    Seen,
+    display_columns,
+    guess_column,
+    spoken_of_people,
+    without_rivals,
+)
 from sql_env.worlds.humanising import column_words, table_noun, vocabulary, words_of
-from sql_env.worlds.linking import relations_between
+from sql_env.worlds.linking import kin_of, relations_between
 from sql_env.worlds.naming import RESERVED, Style
 from sql_env.worlds.schema import Column, Domain, Ref, Table
 from sql_env.worlds.world import World, WorldColumn, WorldReference, WorldTable
@@ -69,6 +76,7 @@ def world_of(path: Path | str) -> World:
         world.tables[name] = _table(read)
     for name, read in tables.items():
         _add_references(world, name, read)
+    world.kin = kin_of(world)
     world.relations = relations_between(world, MOST_ROWS)
     return world
 
@@ -175,6 +183,7 @@ def _table(read: _Read) -> WorldTable:
     ]
     person = spoken_of_people(read.noun, [column.name for column in columns])
     guessed = [column for s in seen if (column := guess_column(s, read.noun, person))]
+    without_rivals(guessed)
     kind, display = display_columns(guessed, read.noun)
     for column in display:
         column.spec = replace(column.spec, values=Found(kind))

@@ -18,6 +18,7 @@ _PLACES = frozenset(
         league"""
     )
 )
+_TRAITS = frozenset(split_words("type size status breed category color colour role level brand"))
 _ROLES = {
     "source": "depart|departs from",
     "origin": "depart|departs from",
@@ -53,6 +54,19 @@ def relations_between(world: World, most_rows: int) -> list[Relation]:
     return relations
 
 
+def kin_of(world: World) -> list[Relation]:
+    """Tables whose rows are continued in another one: a poker player is a person with a name."""
+    found = []
+    for table in world.tables.values():
+        for ref in table.references:
+            pairs = _pairs(table, ref)
+            alone = len(table.references) == 1 and not table.display and table.columns
+            if alone and len(pairs) == table.size and _is_one_to_one(ref):
+                up = Hop(table, ref.name, ref.target, ref.target.key_name)
+                found.append(Relation(table, ref.target, (up,), Verb(""), Verb(""), False, pairs))
+    return found
+
+
 def _pairs(table: WorldTable, ref: WorldReference) -> tuple[tuple[Any, Any], ...]:
     there = set(ref.target.keys)
     return tuple(
@@ -76,8 +90,9 @@ def _reference(table: WorldTable, ref: WorldReference, most_rows: int) -> list[R
     if twice:
         back = ""
     if not says and not twice:
-        place = ref.target.spec.nouns[0].rpartition(" ")[2] in _PLACES
-        says = "are|is in" if place else "belong|belongs to"
+        says = "are|is in" if _last_word(ref) in _PLACES else "belong|belongs to"
+        if _last_word(ref) in _TRAITS:
+            says = "have|has"
     if not says:
         return []
     up = Hop(table, ref.name, ref.target, ref.target.key_name)
@@ -90,6 +105,10 @@ def _reference(table: WorldTable, ref: WorldReference, most_rows: int) -> list[R
             Relation(ref.target, table, (down,), Verb(back), Verb(says), True, flipped)
         )
     return relations
+
+
+def _last_word(ref: WorldReference) -> str:
+    return ref.target.spec.nouns[0].rpartition(" ")[2]
 
 
 def _link(world: World, table: WorldTable, most_rows: int) -> list[Relation]:

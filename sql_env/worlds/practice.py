@@ -8,16 +8,16 @@ from __future__ import annotations
 import random
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from sql_env.core.database import Database, open_database, release
+from sql_env.core.database import Database, QueryResult, open_database, release
 from sql_env.hardness import HardnessError, hardness
 from sql_env.models import Difficulty
 from sql_env.worlds.checks import Judge, shape
 from sql_env.worlds.generating import HARDNESS_MIX
-from sql_env.worlds.intents import INTENTS, Asker, Candidate, propose
+from sql_env.worlds.intents import EXISTING_INTENTS, INTENTS, Asker, Candidate, propose
 from sql_env.worlds.introspection import NO_KEY, world_of
 from sql_env.worlds.pools import split_words
 from sql_env.worlds.records import Record, make_record
@@ -31,6 +31,11 @@ LEFT_OUT = frozenset(
         chain_of_four chain_of_three chain_count chain_aggregate category_either combined_across"""
     )
 )
+ASKED = {
+    name: intent
+    for name, intent in sorted((INTENTS | EXISTING_INTENTS).items())
+    if name not in LEFT_OUT
+}
 _ODD = re.compile(
     r'\brecorded\b(?! for)|starts with the letter "[^A-Za-z]|ends with the|contains "'
 )
@@ -51,6 +56,7 @@ def practice_questions(
     count: int,
     *,
     seed: int = 42,
+    unseen: Sequence[str] = (),
     is_unseen: Callable[[str], bool] = lambda sql: False,
 ) -> Asked:
     """Ask up to `count` questions about the database at `path`.
@@ -59,7 +65,9 @@ def practice_questions(
         path: an SQLite file; its stem is the database's name.
         count: how many questions, at most.
         seed: the same seed asks the same questions.
-        is_unseen: whether a gold query must not be asked for.
+        unseen: gold queries about this database that must not be asked for: none of the questions
+            reads the same columns and has the same answer.
+        is_unseen: whether a gold query must not be asked for, by its spelling.
 
     Raises:
         DatabaseOpenError: the file is not there or is no SQLite database.
@@ -68,13 +76,25 @@ def practice_questions(
     world = world_of(path)
     database = open_database(path)
     try:
-        return _ask(world, database, count, seed, is_unseen)
+        hidden = {_answer(database.query(sql)) for sql in unseen}
+        return _ask(world, database, count, seed, hidden, is_unseen)
     finally:
         release(database)
 
 
+def _answer(result: QueryResult) -> tuple[object, ...]:
+    """What a query reads and finds, in whatever words and order."""
+    reads = frozenset((table.lower(), column.lower()) for table, column in result.reads)
+    return reads, tuple(sorted(repr(sorted(map(repr, row))) for row in result.rows))
+
+
 def _ask(
-    world: World, database: Database, count: int, seed: int, is_unseen: Callable[[str], bool]
+    world: World,
+    database: Database,
+    count: int,
+    seed: int,
+    hidden: set[tuple[object, ...]],
+    is_unseen: Callable[[str], bool],
 ) -> Asked:
     rng = random.Random(f"{seed}/{world.name}/practice")
     asker = Asker(world, rng)
@@ -83,7 +103,7 @@ def _ask(
         level: count * share / 100 for level, share in HARDNESS_MIX.items()
     }
     names = {
-        level: sorted(n for n, i in INTENTS.items() if i.level == level and n not in LEFT_OUT)
+        level: [name for name, intent in ASKED.items() if intent.level == level]
         for level in HARDNESS_MIX
     }
     used: Counter[str] = Counter()
@@ -99,13 +119,16 @@ def _ask(
             turned_down, rounds = 0, rounds + 1
             judge.copies += rounds > 1
             open_levels = dict.fromkeys(open_levels, float(count))
-        candidate = propose(INTENTS[name], asker)
-        if candidate is None or not _is_sound(candidate, database):
+        candidate = propose(ASKED[name], asker)
+        if candidate is None or not _is_sound(candidate):
+            continue
+        found = database.query(candidate.sql)
+        if not found.ok:  # it would take longer or return more than play allows
             continue
         label = _label(candidate.sql)
         if label is None or open_levels[label] <= 0:
             continue
-        if is_unseen(candidate.sql) or is_unseen(candidate.draft.canonical):
+        if _answer(found) in hidden or any(map(is_unseen, _spellings(candidate))):
             leaked += 1
             continue
         result = judge.accept(candidate)
@@ -118,14 +141,17 @@ def _ask(
     return Asked(records, leaked)
 
 
-def _is_sound(candidate: Candidate, database: Database) -> bool:
-    """It needs no key that is not there, reads well, and runs within the limits of play."""
+def _spellings(candidate: Candidate) -> tuple[str, str]:
+    return candidate.sql, candidate.draft.canonical
+
+
+def _is_sound(candidate: Candidate) -> bool:
+    """It needs no key that is not there, and its words mean what its query says."""
     if NO_KEY in candidate.sql or _ODD.search(candidate.question):
         return False
     # A join that finds one row twice counts it twice.
-    if "SELECT count(*)" in candidate.sql and "JOIN" in candidate.sql and "LIKE" in candidate.sql:
-        return False
-    return database.query(candidate.sql).ok
+    counts = candidate.sql.startswith("SELECT count(*)")
+    return not (counts and "JOIN" in candidate.sql and "LIKE" in candidate.sql)
 
 
 _LABELS: dict[str, Difficulty | None] = {}  # by shape: parsing is the slowest part

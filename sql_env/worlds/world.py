@@ -133,3 +133,4 @@ class World:
     style: Style
     tables: dict[str, WorldTable]
     relations: list[Relation]
+    kin: list[Relation] = field(default_factory=list)  # one row for one row, as others design
