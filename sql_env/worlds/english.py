@@ -30,7 +30,8 @@ ALREADY_PLURAL = frozenset(
     (
         *("details", "earnings", "sales", "comments", "remarks", "notes", "news", "hours"),
         *("assets", "profits", "savings", "damages", "proceeds", "contents", "hobbies"),
-        *("interests", "results", "statistics", "minutes", "seconds", "miles"),
+        *("interests", "results", "statistics", "minutes", "seconds", "miles", "feet"),
+        *("meters", "metres", "inches", "kilometers", "dollars"),
     )
 )
 _SILENT_H = ("hour", "honor", "honour", "heir")
@@ -44,8 +45,9 @@ def plural(noun: str) -> str:
         if joint:
             return f"{plural(head)}{joint}{rest}"
     before, _, word = noun.rpartition(" ")
-    if before in ("date", "year") and word.endswith("ed"):
-        return f"{before}s {word}"
+    first, _, rest = noun.partition(" ")
+    if first in ("date", "year") and word.endswith("ed"):
+        return f"{first}s {rest}"
     prefix = f"{before} " if before else ""
     lower = word.lower()
     if lower in ALREADY_PLURAL:

@@ -17,7 +17,8 @@ from sql_env.worlds.world import Value, WorldColumn
 
 _LONGEST = 60  # characters of a value that fits into a question
 _DATE = re.compile(r"\d{4}-\d\d-\d\d( \d\d:\d\d(:\d\d)?)?")
-_ODD = re.compile(r"[{}|\x00-\x1f]|^null$|^n/?a$", re.IGNORECASE)  # not to be put in a sentence
+# Not to be put in a sentence, or not to be found again in one.
+_ODD = re.compile(r"[{}|\x00-\x1f]|\s\s|\s[,.?;:]|^null$|^n/?a$", re.IGNORECASE)
 _NUMBER = re.compile(r"-?\d+(\.\d+)?")
 _YEARS = range(1000, 2101)
 _MARKS = frozenset(
@@ -33,11 +34,19 @@ _TOTALS = frozenset(
         votes seats pages employees members salary payment gnp gdp"""
     )
 )
+_NO_TOTALS = frozenset(split_words("average percentage rate minimum maximum"))
 # "the average average" says nothing.
 _UNSPEAKABLE = frozenset(
     split_words("highest lowest average total maximum minimum high low mean count sum rank order")
 )
-_MONEY = frozenset(split_words("earnings sales assets profits savings damages proceeds"))
+# Plurals that are amounts: nobody has 300 earnings.
+_AMOUNTS = frozenset(
+    split_words(
+        """earnings sales assets profits savings damages proceeds feet meters metres inches miles
+        kilometers dollars minutes seconds days years"""
+    )
+)
+_HANGING = frozenset(split_words("in of to from by at on for with as"))
 _INTRANSITIVE = frozenset(
     split_words("arrived departed joined left died started ended retired graduated moved expired")
 )
@@ -128,7 +137,9 @@ def guess_column(seen: Seen, noun: str, person: bool) -> WorldColumn | None:
     words = column_words(seen.name, "" if seen.reference else noun)
     if not known or not words or any(isinstance(value, bytes) for value in known):
         return None
-    last = words.rpartition(" ")[2]
+    first, last = words.split()[0], words.split()[-1]
+    if last in _HANGING or first in ("took", "left", "was"):
+        return None
     if last.lower() in ("id", "uid") or (seen.reference and last != "code"):
         return None
     if seen.key and not isinstance(known[0], str):
@@ -185,7 +196,7 @@ def _numbers(seen: Seen, known: Sequence[Any]) -> list[Value] | None:
 def _number(seen: Seen, words: str, last: str, values: list[Value]) -> WorldColumn | None:
     known = [value for value in values if isinstance(value, int | float)]
     spoken = set(words.lower().split())
-    dated = spoken & {"year", "since", "founded", "from", "built", "opened", "established"}
+    dated = spoken & {"year", "date", "since", "founded", "from", "built", "opened", "established"}
     if dated and max(known) in _YEARS and sorted(known)[len(known) // 2] in _YEARS:
         more = {"eq": "be from {}"} if words == "year" else {}
         return WorldColumn(_spec(seen, "year", words, **more), seen.sql_name, values)
@@ -196,7 +207,7 @@ def _number(seen: Seen, words: str, last: str, values: list[Value]) -> WorldColu
         return WorldColumn(_spec(seen, "category", words), seen.sql_name, values)
     if spoken <= _UNSPEAKABLE:
         return WorldColumn(_spec(seen, "text", words), seen.sql_name, seen.values)
-    additive = bool(spoken & _TOTALS) and not spoken & {"average", "percentage", "rate"}
+    additive = bool(spoken & _TOTALS) and not spoken & _NO_TOTALS
     if counted:
         spec = _spec(seen, "number", f"number of {counted}", counted=counted, additive=True)
     else:
@@ -209,7 +220,7 @@ def _counted(words: str) -> str:
     if words.startswith("number "):
         return words.removeprefix("number ").removeprefix("of ")
     last = words.rpartition(" ")[2]
-    if last in _MONEY or last in ALREADY_PLURAL or singular(last) == last:
+    if last in _AMOUNTS or last in ALREADY_PLURAL or singular(last) == last:
         return ""
     return words
 

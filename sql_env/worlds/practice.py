@@ -150,8 +150,23 @@ def _is_sound(candidate: Candidate) -> bool:
     if NO_KEY in candidate.sql or _ODD.search(candidate.question):
         return False
     # A join that finds one row twice counts it twice.
+    if _says_the_same_twice(candidate.sql):
+        return False
     counts = candidate.sql.startswith("SELECT count(*)")
     return not (counts and "JOIN" in candidate.sql and "LIKE" in candidate.sql)
+
+
+_JOINED = re.compile(r"T\d+\.(\w+) = T\d+\.(\w+)")
+_SAME_WITHIN = re.compile(r"IN \(SELECT (\w+) FROM \w+ WHERE \1 ")
+
+
+def _says_the_same_twice(sql: str) -> bool:
+    """`colors that have products whose color code is 1`: it asks for the column that joins."""
+    _, _, where = sql.partition(" WHERE ")
+    joined = {name for pair in _JOINED.findall(sql) for name in pair}
+    return bool(_SAME_WITHIN.search(sql)) or any(
+        re.search(rf"T\d+\.{name} (=|!=|IN) (?!T\d)", where) for name in joined
+    )
 
 
 _LABELS: dict[str, Difficulty | None] = {}  # by shape: parsing is the slowest part
