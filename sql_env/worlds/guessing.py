@@ -271,7 +271,7 @@ def _text(
         repeated = False
     # Numbers kept as text, with a word here and there: SQLite would compare them as words.
     if sum(_NUMBER.fullmatch(text) is not None for text in texts) > 0.5 * len(texts):
-        repeated = last in _MARKS
+        repeated = repeated and last in _MARKS
     if not repeated:
         return WorldColumn(_spec(seen, "text", words), seen.sql_name, values)
     eq = ""
