@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import logging
-import os
-import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 from rich.markup import escape
+
+from sql_env.commands.training_run import is_main, run_train, run_warmup
 
 if TYPE_CHECKING:
     from sql_env.training.config import GRPOConfig
@@ -29,6 +29,7 @@ DatasetFolder = Annotated[
     Path | None, typer.Option(help="A dataset folder; default: the embedded data.")
 ]
 Out = Annotated[Path | None, typer.Option(help="The run's folder.")]
+Resume = Annotated[Path | None, typer.Option(help="A run to go on with, from its last checkpoint.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -44,26 +45,27 @@ def train_command(
     settings: Settings = None,
     dataset: DatasetFolder = None,
     out: Out = None,
-    resume: Annotated[
-        Path | None, typer.Option(help="A run to go on with, from its last checkpoint.")
-    ] = None,
+    resume: Resume = None,
 ) -> None:
     """Train a model with GRPO on whole episodes.
 
-    The run's folder keeps config.json, metrics.jsonl, transcripts.jsonl, checkpoints, plots and,
+    With `warmup.first` (the preset gpu sets it) the model is warmed up before, in RUN/warmup. The
+    run's folder keeps config.json, metrics.jsonl, transcripts.jsonl, checkpoints, plots and,
     at the end, the model.
     """
     console = command_console()
     with user_errors(console):
-        from sql_env.training.run_log import ResumeError, RunLog
+        from sql_env.training.run_log import CONFIG, WARMUP, ResumeError
 
         if resume is None:
             run_config = _config(preset, config, settings, dataset, out)
-        elif preset or config or dataset or out:
-            raise ResumeError("--resume takes everything but --set from the run: leave it out")
         else:
-            run_config = RunLog(resume).config(settings or (), output_dir=str(resume))
-        _train(run_config, console, resuming=resume is not None)
+            run_config = _resumed(resume, settings, (preset, config, dataset, out))
+            if _phases(resume) == {"warmup"}:
+                part = resume.name == WARMUP and (resume.parent / CONFIG).is_file()
+                whole = f"train --resume {resume.parent}" if part else f"warmup --resume {resume}"
+                raise ResumeError(f"{resume} is a warm-up: `sql-env {whole}` goes on with it")
+        run_train(run_config, console, resuming=resume is not None)
 
 
 def warmup_command(
@@ -72,6 +74,7 @@ def warmup_command(
     settings: Settings = None,
     dataset: DatasetFolder = None,
     out: Out = None,
+    resume: Resume = None,
 ) -> None:
     """Show a model whole episodes to imitate, before it learns from reward.
 
@@ -79,7 +82,19 @@ def warmup_command(
     """
     console = command_console()
     with user_errors(console):
-        _warm_up(_config(preset, config, settings, dataset, out), console)
+        from sql_env.training.run_log import ResumeError
+
+        if resume is None:
+            run_config = _config(preset, config, settings, dataset, out)
+        else:
+            run_config = _resumed(resume, settings, (preset, config, dataset, out))
+            if run_config.warmup.first or "grpo" in _phases(resume):
+                raise ResumeError(
+                    f"{resume} is a GRPO run: `sql-env train --resume {resume}` goes on with it"
+                )
+        folder = run_warmup(run_config, console, resuming=resume is not None)
+        console.print(f"the model: {folder}")
+        console.print(f"next: sql-env train --set model_name={folder} --set warmup.first=false …")
 
 
 def trajectories_command(
@@ -108,83 +123,19 @@ def trajectories_command(
         console.print(f"{out}: {len(trajectories)} episodes of {len(questions)} questions")
 
 
-def _train(config: GRPOConfig, console: Console, *, resuming: bool) -> None:
-    from sql_env.training.callbacks import GRPO_NEWS, ProgressCallback
-    from sql_env.training.data_loading import load_for_training, load_training_questions
-    from sql_env.training.pipeline import (
-        build_trainer,
-        run_training_with_metrics,
-        sample_random_baseline,
-    )
-    from sql_env.training.run_log import MODEL
-    from sql_env.training.visualization import LiveVisualizationCallback
+def _resumed(run: Path, settings: list[str] | None, others: Sequence[object]) -> GRPOConfig:
+    """The configuration of a run to go on with."""
+    from sql_env.training.run_log import ResumeError, RunLog
 
-    train = load_training_questions(config)
-    held_out = load_training_questions(config, config.eval_split)
-    groups = config.episodes_per_round // config.num_generations
-    console.print(
-        f"[bold]{config.model_name}[/] on {len(train)} questions of {config.dataset.questions_path}"
-        f": {groups} x {config.num_generations} episodes a round, run folder {config.output_dir}"
-    )
-    baseline = sample_random_baseline(config)
-    console.print(
-        f"random play: reward {baseline.avg_reward:.3f}, success {baseline.summary.success}"
-    )
-    model, tokenizer = load_for_training(config)
-    progress = ProgressCallback(console, "GRPO", GRPO_NEWS)
-    live = LiveVisualizationCallback(
-        config, tokenizer, train, held_out, baseline=baseline.avg_reward, console=console
-    )
-    trainer = build_trainer(config, model, tokenizer, callbacks=[progress, live])
-    try:
-        points = run_training_with_metrics(trainer, config, resume=resuming)
-    finally:
-        progress.stop()
-    model_folder = Path(config.output_dir) / MODEL
-    console.print(
-        f"reward {points[0].reward:.3f} at step {points[0].step}, "
-        f"{points[-1].reward:.3f} at step {points[-1].step}"
-    )
-    console.print(f"the model: {model_folder}")
-    source = f" --dataset {config.dataset.db_dir.parent}" if config.db_dir else ""
-    console.print(
-        f"next: sql-env eval --policy model:{model_folder}{source}"
-        f" --step-budget {config.step_budget}"
-    )
+    if any(others):
+        raise ResumeError("--resume takes everything but --set from the run: leave it out")
+    return RunLog(run).config(settings or (), output_dir=str(run))
 
 
-def _warm_up(config: GRPOConfig, console: Console) -> None:
-    from sql_env.evaluation.run_folder import now
-    from sql_env.training.callbacks import WARMUP_NEWS, ProgressCallback
-    from sql_env.training.data_loading import load_for_training
-    from sql_env.training.run_log import MODEL, RunLog
-    from sql_env.training.warmup import warm_up
+def _phases(run: Path) -> set[str]:
+    from sql_env.training.run_log import RunLog
 
-    log = RunLog(config.output_dir)
-    started, clock = now(), time.monotonic()
-    if _is_main():
-        log.begin(config)
-    model, tokenizer = load_for_training(config)
-    progress = ProgressCallback(console, "warm-up", WARMUP_NEWS)
-    try:
-        rows = warm_up(config, model, tokenizer, callbacks=[progress])
-    finally:
-        progress.stop()
-    if not _is_main():
-        return
-    log.add_session("warmup", started=started, seconds=round(time.monotonic() - clock, 1))
-    for row in rows:
-        if "loss" in row:
-            log.add_metrics({"phase": "warmup", **row})
-        elif "examples" in row:
-            console.print(
-                f"{row['stage']}: {row['examples']} episodes, {row['seconds']} s", highlight=False
-            )
-    folder = log.path / MODEL
-    model.save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    console.print(f"the model: {folder}")
-    console.print(f"next: sql-env train --set model_name={folder} …")
+    return {session["phase"] for session in RunLog(run).sessions()}
 
 
 def _config(
@@ -262,8 +213,4 @@ def _fail(console: Console, message: str) -> None:
 def command_console() -> Console:
     """Under `accelerate launch` only the main process speaks."""
     # Paths and commands are copied from the terminal: never break them.
-    return Console(quiet=not _is_main(), soft_wrap=True)
-
-
-def _is_main() -> bool:
-    return os.environ.get("RANK", "0") == "0"
+    return Console(quiet=not is_main(), soft_wrap=True)

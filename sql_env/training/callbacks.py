@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from transformers import TrainerCallback
@@ -19,7 +20,53 @@ if TYPE_CHECKING:
     from sql_env.training.rollout import Rollout, TRLRollout
 
 
-class RunLogCallback(TrainerCallback):  # type: ignore[misc]  # transformers is untyped
+class WholeCheckpoints(TrainerCallback):  # type: ignore[misc]  # transformers is untyped
+    """Marks checkpoints that are whole."""
+
+    def on_save(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any
+    ) -> None:
+        from accelerate import PartialState
+
+        PartialState().wait_for_everyone()  # each rank writes a file of its own
+        if state.is_world_process_zero:
+            (Path(args.output_dir) / f"checkpoint-{state.global_step}" / COMPLETE).touch()
+
+
+class WarmupLogCallback(TrainerCallback):  # type: ignore[misc]
+    """Writes the metrics of a warm-up as they come; a stage is named after its folder.
+
+    Args:
+        log: the run's folder.
+    """
+
+    def __init__(self, log: RunLog) -> None:
+        self.log = log
+        self._logged_at = time.monotonic()  # playing what a stage imitates is time of that stage
+
+    def on_train_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any
+    ) -> None:
+        if state.is_world_process_zero:
+            self.log.forget_after(state.global_step, Path(args.output_dir).name)
+
+    def on_log(
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        logs: dict[str, Any] | None = None,
+        **_: Any,
+    ) -> None:
+        if not state.is_world_process_zero or not logs or "loss" not in logs:
+            return
+        logged_before, self._logged_at = self._logged_at, time.monotonic()
+        row = {"phase": "warmup", "stage": Path(args.output_dir).name, "step": state.global_step}
+        seconds = {"seconds/run": round(self._logged_at - logged_before, 4)}
+        self.log.add_metrics(row | logs | seconds)
+
+
+class RunLogCallback(WholeCheckpoints):
     """Writes metrics and transcripts as they come, and marks checkpoints that are whole.
 
     Args:
@@ -72,15 +119,6 @@ class RunLogCallback(TrainerCallback):  # type: ignore[misc]  # transformers is 
             known = {k: v for k, v in logs.items() if k != "epoch"}  # of a list made for the run
             row = {"phase": "grpo", "step": state.global_step, **known}
             self.log.add_metrics(row | self._play_since() | self._seconds_since())
-
-    def on_save(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any
-    ) -> None:
-        from accelerate import PartialState
-
-        PartialState().wait_for_everyone()  # each rank writes a file of its own
-        if state.is_world_process_zero:
-            (self.log.path / f"checkpoint-{state.global_step}" / COMPLETE).touch()
 
     def _play_since(self) -> dict[str, float]:
         """How this process's episodes went: turns taken, and how many turns were understood."""

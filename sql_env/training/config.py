@@ -65,6 +65,7 @@ class WarmupConfig:
     """The supervised warm-up on oracle trajectories that precedes GRPO.
 
     Attributes:
+        first: let `sql-env train` warm the model up before GRPO, in the run's folder `warmup`.
         split: the questions to imitate on; several splits as `train+wide`, one that counts four
             times, in four shapes, as `train*4+wide`.
         mix: how often each shape of trajectory occurs.
@@ -73,8 +74,11 @@ class WarmupConfig:
         recovery_questions: play only so many questions to find failed queries; None plays all.
         recovery_rate: the second stage's learning rate, as a share of the first's.
         recovery_weight: how often each mended episode is shown in an epoch of the second stage.
+        save_steps: a checkpoint every so many steps; a multiple of `logging_steps` makes the logged
+            means of a resumed run those of one that was never interrupted.
     """
 
+    first: bool = False
     split: str = "train"
     mix: TrajectoryMix = field(default_factory=TrajectoryMix)
     trajectories: str | None = None
@@ -90,6 +94,7 @@ class WarmupConfig:
     per_device_train_batch_size: int = field(default=8, metadata={"min": 1})
     gradient_accumulation_steps: int = field(default=1, metadata={"min": 1})
     logging_steps: int = field(default=10, metadata={"min": 1})
+    save_steps: int = field(default=500, metadata={"min": 1})
 
     def __post_init__(self) -> None:
         check_fields(self)

@@ -145,7 +145,7 @@ def run_training_with_metrics(
 
     Args:
         resume: go on from the last whole checkpoint in `config.output_dir`, with the questions
-            that would have come next.
+            that would have come next; after a warm-up, from the beginning where there is none.
 
     Raises:
         TrainingMemoryError: says which numbers to lower; the last checkpoint stays as it is.
@@ -157,14 +157,15 @@ def run_training_with_metrics(
     checkpoint: Path | None = None
     if resume:
         checkpoint = log.last_checkpoint()
-        if checkpoint is None:
+        # A run that a warm-up came before has more to lose than its first steps of GRPO.
+        if checkpoint is None and not config.warmup.first:
             raise ResumeError(
                 f"{log.path} holds no whole checkpoint (one is written every {config.save_steps} "
                 "steps): start the run again in another folder"
             )
     if trainer.accelerator.is_main_process:
-        if checkpoint is not None:
-            log.forget_after(checkpoint_step(checkpoint))
+        if resume:
+            log.forget_after(checkpoint_step(checkpoint) if checkpoint else 0)
         else:
             log.begin(config)
     trainer.accelerator.wait_for_everyone()

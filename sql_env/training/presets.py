@@ -54,6 +54,8 @@ PRESETS: dict[str, dict[str, Any]] = {
         "evaluate_every": 20,
         "evaluate_episodes": 64,
         "warmup": {
+            "first": True,
+            "save_steps": 400,
             "split": "train*4+wide+worlds+practice+practice_wide",
             "num_train_epochs": 4.0,
             "recovery_epochs": 1.0,

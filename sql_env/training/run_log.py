@@ -9,6 +9,10 @@
     checkpoint-N/       everything that is needed to go on from step N
     model/              the trained model, when the run is over
     plots/              reward.png, success.png
+    warmup/             the warm-up, where one came first: a run folder of its own
+
+A warm-up's folder also holds what it imitates (imitate.jsonl, mended.jsonl) and a folder for each
+of its stages (imitate/, recover/), where the checkpoints lie.
 
 The main process writes all but its fellows' transcripts. Rows are appended and flushed, so that a
 killed run keeps them; a checkpoint counts when its last file, `COMPLETE`, is there.
@@ -28,7 +32,7 @@ from sql_env.training.settings import ConfigError
 
 CONFIG, METRICS, TRANSCRIPTS = "config.json", "metrics.jsonl", "transcripts.jsonl"
 SESSIONS, SUCCESS = "sessions.jsonl", "success.jsonl"
-MODEL, PLOTS, COMPLETE = "model", "plots", "COMPLETE"
+MODEL, PLOTS, COMPLETE, WARMUP = "model", "plots", "COMPLETE", "warmup"
 
 
 class ResumeError(ValueError):
@@ -47,14 +51,25 @@ class RunLog:
         Raises:
             ConfigError: the folder already holds a run.
         """
-        if (self.path / METRICS).is_file():
+        self.check_unused()
+        self.path.mkdir(parents=True, exist_ok=True)
+        text = json.dumps(config.to_dict(), indent=2, ensure_ascii=False)
+        self._replace(CONFIG, text + "\n")
+
+    def check_unused(self, *parts: str) -> None:
+        """Whether a run may begin here.
+
+        Args:
+            parts: folders in it that must not hold a run either.
+
+        Raises:
+            ConfigError: it already holds a run.
+        """
+        if any((self.path / part / METRICS).is_file() for part in ("", *parts)):
             raise ConfigError(
                 f"output_dir is {str(self.path)!r}, which already holds a run: go on with it "
                 f"(--resume {self.path}), or name another folder"
             )
-        self.path.mkdir(parents=True, exist_ok=True)
-        text = json.dumps(config.to_dict(), indent=2, ensure_ascii=False)
-        (self.path / CONFIG).write_text(text + "\n", encoding="utf-8")
 
     def config(self, settings: Sequence[str] = (), **values: Any) -> GRPOConfig:
         """The configuration the run was begun with, with `settings` and `values` over it.
@@ -66,7 +81,7 @@ class RunLog:
         if not path.is_file():
             raise ResumeError(
                 f"{self.path} is no training run: there is no {CONFIG} in it. "
-                "`sql-env train` prints its run folder when it begins"
+                "`sql-env train` and `sql-env warmup` print their run folder when they begin"
             )
         return GRPOConfig.load(file=path, settings=settings, **values)
 
@@ -110,18 +125,27 @@ class RunLog:
         whole = [path.parent for path in self.path.glob(f"checkpoint-*/{COMPLETE}")]
         return max(whole, key=checkpoint_step, default=None)
 
-    def forget_after(self, step: int) -> None:
-        """Drop what was written about steps that will be taken again."""
+    def forget_after(self, step: int, stage: str | None = None) -> None:
+        """Drop what was written about steps that will be taken again.
+
+        Args:
+            stage: of a warm-up, whose stages each count their own steps.
+        """
         for name in (METRICS, SUCCESS, *self._transcript_files()):
             if not (self.path / name).is_file():
                 continue
-            kept = [row for row in self._read(name) if row["step"] <= step]
-            unfinished = self.path / f"{name}.part"
-            unfinished.write_text("".join(map(_line, kept)), encoding="utf-8")
-            unfinished.replace(self.path / name)
+            rows = self._read(name)
+            kept = [row for row in rows if row.get("stage") != stage or row["step"] <= step]
+            self._replace(name, "".join(map(_line, kept)))
 
     def _transcript_files(self) -> list[str]:
         return sorted(path.name for path in self.path.glob("transcripts*.jsonl"))
+
+    def _replace(self, name: str, text: str) -> None:
+        """A file is whole at every moment."""
+        unfinished = self.path / f"{name}.part"
+        unfinished.write_text(text, encoding="utf-8")
+        unfinished.replace(self.path / name)
 
     def _append(self, name: str, rows: Iterable[dict[str, Any]]) -> None:
         with (self.path / name).open("a", encoding="utf-8", errors="backslashreplace") as file:

@@ -6,6 +6,7 @@ examples teach it to DESCRIBE and stop there). A second stage adds episodes in w
 queries are mended.
 
     sql-env warmup --preset gpu --dataset data/spider --out runs/warmup
+    sql-env warmup --resume runs/warmup
 """
 
 from __future__ import annotations
@@ -13,9 +14,11 @@ from __future__ import annotations
 import dataclasses
 import gc
 import json
+import os
 import random
-import time
-from collections.abc import Iterable, Mapping, Sequence
+import shutil
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +36,8 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase, TrainerCallback
 
 IGNORED = -100  # the label that carries no loss
+IMITATE, RECOVER = "imitate", "recover"  # the stages
+IMITATED, MENDED = "imitate.jsonl", "mended.jsonl"  # what they show
 
 
 def warm_up(
@@ -42,27 +47,40 @@ def warm_up(
     *,
     questions: Sequence[QuestionRecord] | None = None,
     callbacks: Sequence[TrainerCallback] = (),
+    resume: bool = False,
 ) -> list[dict[str, Any]]:
     """Warm `model` up in place; returns the log entries of the stages, one after the other.
+
+    What each stage adds to imitate is kept in `config.output_dir` before it is trained on.
 
     Args:
         config: `config.warmup` says how long and on what.
         questions: what to imitate; default: `config.warmup.split` of the configured dataset.
         callbacks: passed to TRL's trainer.
+        resume: go on with what a killed warm-up left in `config.output_dir`: on the same episodes,
+            from the last whole checkpoint.
     """
     settings = config.warmup
-    if questions is None:
-        loaded = load_questions(config.dataset.questions_path)
-        questions = filter_questions(loaded, split=settings.split)
-    if settings.trajectories is not None:
-        shown = load_trajectories(settings.trajectories)
-    else:
-        shown = play_trajectories(config, questions)
-    log = train_on(shown, "imitate", config, model, tokenizer, callbacks)
+    asked = _Questions(config, questions)
+    folder = Path(config.output_dir)
+    if not resume and _is_main():
+        _clear(folder)
+
+    def first() -> list[Trajectory]:
+        if settings.trajectories is not None:
+            return load_trajectories(settings.trajectories)
+        return play_trajectories(config, asked.all)
+
+    shown = _kept(folder / IMITATED, first, resume)
+    log = train_on(shown, IMITATE, config, model, tokenizer, callbacks, resume=resume)
     if settings.recovery_epochs:
-        mended = mend_own_mistakes(config, model, tokenizer, questions)
+        mended = _kept(
+            folder / MENDED,
+            lambda: mend_own_mistakes(config, model, tokenizer, asked.all),
+            resume,
+        )
         again = [*shown, *mended * settings.recovery_weight]
-        log += train_on(again, "recover", config, model, tokenizer, callbacks)
+        log += train_on(again, RECOVER, config, model, tokenizer, callbacks, resume=resume)
     return log
 
 
@@ -81,8 +99,12 @@ def mend_own_mistakes(
     questions: Sequence[QuestionRecord],
 ) -> list[Trajectory]:
     """Let the model play, and mend the queries that failed."""
+    from transformers import set_seed
+
     from sql_env.training.rollout import play_questions
 
+    # The same play whether the stage before was trained in this process or in an earlier one.
+    set_seed(config.seed)
     draw = random.Random(config.seed)
     wanted = config.warmup.recovery_questions or len(questions)
     chosen = draw.sample(list(questions), min(wanted, len(questions)))
@@ -108,57 +130,23 @@ def train_on(
     model: PreTrainedModel,
     tokenizer: PreTrainedTokenizerBase,
     callbacks: Sequence[TrainerCallback] = (),
+    *,
+    resume: bool = False,
 ) -> list[dict[str, Any]]:
     """One stage of supervised training with TRL's `SFTTrainer`."""
-    from transformers import PrinterCallback
-    from trl import SFTConfig
+    from sql_env.training.stages import train_stage
 
-    from sql_env.training.lean import LeanSFTTrainer
-
-    settings = config.warmup
-    precision = config.resolved_precision()
-    recovering = stage == "recover"
-    arguments = SFTConfig(
-        output_dir=str(Path(config.output_dir) / stage),
-        num_train_epochs=settings.recovery_epochs if recovering else settings.num_train_epochs,
-        max_steps=settings.max_steps if settings.max_steps is not None else -1,
-        learning_rate=settings.learning_rate * (settings.recovery_rate if recovering else 1.0),
-        lr_scheduler_type="cosine",
-        warmup_steps=0.03,
-        weight_decay=settings.weight_decay,
-        per_device_train_batch_size=settings.per_device_train_batch_size,
-        gradient_accumulation_steps=settings.gradient_accumulation_steps,
-        train_sampling_strategy="group_by_length",
-        length_column_name="length",
-        logging_steps=settings.logging_steps,
-        save_strategy="no",
-        bf16=precision == "bf16",
-        fp16=precision == "fp16",
-        use_cpu=config.device == "cpu",
-        gradient_checkpointing=config.gradient_checkpointing,
-        max_length=config.max_context_tokens,
-        seed=config.seed,
-        data_seed=config.seed,
-        report_to="none",
-        disable_tqdm=True,
+    rows = train_stage(
+        lambda: as_examples(trajectories, tokenizer, config),
+        stage,
+        config,
+        model,
+        tokenizer,
+        callbacks,
+        resume=resume,
     )
-    examples = as_examples(trajectories, tokenizer, config)
-    trainer = LeanSFTTrainer(
-        model=model,
-        args=arguments,
-        train_dataset=examples,
-        processing_class=tokenizer,
-        callbacks=list(callbacks),
-    )
-    trainer.remove_callback(PrinterCallback)  # it prints every log; callers show their own
-    started = time.monotonic()
-    trainer.train()
-    seconds = time.monotonic() - started
-    trainer.save_model()
     release_memory()
-    tokens = sum(examples["length"])
-    summary = {"examples": len(examples), "tokens_per_epoch": tokens, "seconds": round(seconds, 1)}
-    return [{"stage": stage, **entry} for entry in [*trainer.state.log_history, summary]]
+    return [{"stage": stage, **row} for row in rows]
 
 
 def as_examples(
@@ -212,11 +200,16 @@ def tokens_and_labels(
 
 
 def save_trajectories(trajectories: Iterable[Trajectory], path: Path) -> None:
-    """One JSON line per trajectory: to read what a model is taught, or to play them only once."""
+    """One JSON line per trajectory: to read what a model is taught, or to play them only once.
+
+    The file appears when it is whole.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w", encoding="utf-8") as file:
+    unfinished = path.with_name(f"{path.name}.part")
+    with unfinished.open("w", encoding="utf-8") as file:
         for trajectory in trajectories:
             file.write(json.dumps(dataclasses.asdict(trajectory), ensure_ascii=False) + "\n")
+    unfinished.replace(path)
 
 
 def load_trajectories(path: Path | str) -> list[Trajectory]:
@@ -226,12 +219,37 @@ def load_trajectories(path: Path | str) -> list[Trajectory]:
         QuestionLoadError: the file is missing, or a line of it is no trajectory.
     """
     try:
-        lines = Path(path).read_text(encoding="utf-8").splitlines()
+        text = Path(path).read_text(encoding="utf-8")
     except OSError as error:
         raise QuestionLoadError(
             f"{path}: cannot be read ({error.strerror}): write it with sql-env trajectories"
         ) from error
+    # Not splitlines: a value in a database may hold one of the other line separators.
+    lines = text.removesuffix("\n").split("\n") if text else []
     return [_trajectory_of(line, f"{path}, line {number}") for number, line in enumerate(lines, 1)]
+
+
+def _clear(folder: Path) -> None:
+    """Remove what an earlier warm-up left, so that nothing goes on from it by mistake."""
+    for stage in (IMITATE, RECOVER):
+        shutil.rmtree(folder / stage, ignore_errors=True)
+    for name in (IMITATED, MENDED):
+        (folder / name).unlink(missing_ok=True)
+
+
+def _is_main() -> bool:
+    """Under `accelerate launch` the first process writes."""
+    return os.environ.get("RANK", "0") == "0"
+
+
+def _kept(path: Path, make: Callable[[], list[Trajectory]], resume: bool) -> list[Trajectory]:
+    """What a killed run kept in `path`, or what `make` gives, kept there."""
+    if resume and path.is_file():
+        return load_trajectories(path)
+    made = make()
+    if _is_main():
+        save_trajectories(made, path)
+    return made
 
 
 def _trajectory_of(line: str, place: str) -> Trajectory:
@@ -242,6 +260,20 @@ def _trajectory_of(line: str, place: str) -> Trajectory:
         raise QuestionLoadError(
             f"{place}: not a trajectory ({error}): write the file anew with sql-env trajectories"
         ) from error
+
+
+class _Questions:
+    """The questions of a warm-up, read when they are needed."""
+
+    def __init__(self, config: GRPOConfig, given: Sequence[QuestionRecord] | None) -> None:
+        self._config, self._given = config, given
+
+    @cached_property
+    def all(self) -> Sequence[QuestionRecord]:
+        if self._given is not None:
+            return self._given
+        loaded = load_questions(self._config.dataset.questions_path)
+        return filter_questions(loaded, split=self._config.warmup.split)
 
 
 class _Environments:

@@ -88,6 +88,15 @@ def test_steps_that_will_be_taken_again_are_forgotten(tmp_path: Path) -> None:
     assert [row["step"] for row in log.transcripts()] == [1, 1, 2, 2]
 
 
+def test_the_stages_of_a_warm_up_are_forgotten_one_by_one(tmp_path: Path) -> None:
+    log = RunLog(tmp_path)
+    steps = [("imitate", 1), ("imitate", 2), ("recover", 1), ("recover", 2)]
+    for stage, step in steps:
+        log.add_metrics({"stage": stage, "step": step})
+    log.forget_after(1, "recover")
+    assert [(row["stage"], row["step"]) for row in log.metrics()] == steps[:3]
+
+
 def test_the_step_of_something_else_is_refused() -> None:
     with pytest.raises(ResumeError, match="checkpoint-<step>"):
         checkpoint_step(Path("runs/model"))

@@ -1,0 +1,114 @@
+"""A stage of supervised training: interrupted anywhere, it ends with the same weights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from transformers import TrainerCallback
+
+from sql_env.training.config import GRPOConfig, LoraSettings
+from sql_env.training.data_loading import load_for_training
+from sql_env.training.stages import EpochOrder
+from sql_env.training.trajectories import Trajectory, Turn
+from sql_env.training.warmup import load_trajectories, save_trajectories, warm_up
+
+MakeConfig = Callable[..., GRPOConfig]
+
+
+class Interrupt(TrainerCallback):  # type: ignore[misc]
+    """Ctrl-C after a step, or when the last one is done."""
+
+    def __init__(self, step: int | None) -> None:
+        self._step = step
+
+    def on_step_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        if state.global_step == self._step:
+            raise KeyboardInterrupt
+
+    def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        raise KeyboardInterrupt
+
+
+@pytest.fixture
+def config(tiny_config: MakeConfig, warm_model_dir: Path) -> GRPOConfig:
+    """Three steps an epoch, and an end in the middle of the third."""
+    return tiny_config(
+        model_name=str(warm_model_dir),
+        warmup={
+            "trajectories_per_question": 2,
+            "per_device_train_batch_size": 4,
+            "max_steps": 8,
+            "learning_rate": 1e-3,
+            "logging_steps": 1,
+            "save_steps": 2,
+        },
+    )
+
+
+def warmed(config: GRPOConfig, **options: Any) -> tuple[dict[str, Any], list[Any]]:
+    model, tokenizer = load_for_training(config)
+    log = warm_up(config, model, tokenizer, **options)
+    return model.state_dict(), [(row["step"], row["loss"]) for row in log if "loss" in row]
+
+
+@pytest.mark.parametrize("adapter", [False, True])
+@pytest.mark.parametrize("step", [1, 5, None])
+def test_an_interrupted_stage_ends_as_if_nothing_had_happened(
+    config: GRPOConfig, tmp_path: Path, step: int | None, adapter: bool
+) -> None:
+    import torch
+
+    if adapter:
+        torch.manual_seed(0)
+        config = replace(config, lora=LoraSettings(r=4, alpha=8))
+    wanted, losses = warmed(replace(config, output_dir=str(tmp_path / "reference")))
+    torch.manual_seed(0)  # a new adapter begins with what is drawn
+    with pytest.raises(KeyboardInterrupt):
+        warmed(config, callbacks=[Interrupt(step)])
+    torch.manual_seed(0)
+    trained, again = warmed(config, resume=True)
+    assert again == losses
+    assert [number for number, _ in losses] == list(range(1, 9))
+    assert all(torch.equal(trained[name], wanted[name]) for name in wanted)
+    finished, known = warmed(config, resume=True)
+    assert known == losses
+    assert all(torch.equal(finished[name], wanted[name]) for name in wanted if "lora" in name)
+
+
+def test_a_new_warm_up_goes_on_from_nothing(config: GRPOConfig) -> None:
+    folder = Path(config.output_dir)
+    for stale in ("imitate/checkpoint-6", "recover"):
+        (folder / stale).mkdir(parents=True)
+        (folder / stale / "COMPLETE").touch()
+    (folder / "mended.jsonl").touch()
+    warmed(config)
+    assert sorted(path.name for path in folder.iterdir()) == ["imitate", "imitate.jsonl"]
+
+
+def test_every_epoch_has_an_order_of_its_own() -> None:
+    epoch = 0
+    order = EpochOrder(list(range(40)), 4, seed=1, epoch=lambda: epoch)
+    first = list(order)
+    epoch = 1
+    second = list(order)
+    assert first != second
+    assert sorted(first) == sorted(second) == list(range(40))
+    assert list(EpochOrder(list(range(40)), 4, seed=1, epoch=lambda: 1)) == second
+
+
+@pytest.mark.parametrize("text", ["a\u2028b", "a\x85b", "a\nb", "a\rb", "naïve 日本"])
+def test_trajectories_come_back_as_they_were(text: str, tmp_path: Path) -> None:
+    turns = (Turn(text, "DESCRIBE: a"), Turn("seen", "ANSWER: 1", imitated=False))
+    trajectories = [Trajectory("one", turns), Trajectory("two", turns[:1])]
+    save_trajectories(trajectories, tmp_path / "kept.jsonl")
+    assert load_trajectories(tmp_path / "kept.jsonl") == trajectories
+    assert [path.name for path in tmp_path.iterdir()] == ["kept.jsonl"]
+
+
+def test_no_trajectories_are_none(tmp_path: Path) -> None:
+    save_trajectories([], tmp_path / "kept.jsonl")
+    assert load_trajectories(tmp_path / "kept.jsonl") == []
