@@ -136,7 +136,7 @@ def _trainings_table(manifest: Manifest) -> str:
 
 
 def _minutes(metrics: list[dict[str, Any]], sessions: list[dict[str, Any]]) -> str:
-    """What the log knows: warm-ups note their whole time, GRPO that of every logged step."""
+    """What the log knows: the time of every logged step, or of a session as a whole."""
     seconds = sum(row.get("seconds/run", 0.0) for row in metrics)
     seconds += sum(session.get("seconds", 0.0) for session in sessions)
     return f"{seconds / 60:.1f}" if seconds else NOTHING
