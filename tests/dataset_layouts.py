@@ -64,6 +64,24 @@ def make_spider(folder: Path, databases: tuple[str, ...] = ("shop", "store")) ->
     return folder
 
 
+def make_shops(folder: Path, shops: int = 36) -> Path:
+    """Spider's layout: shops that share no gold query, and `core` in the development set."""
+    records = []
+    for number in range(shops):
+        name = f"shop_{number}"
+        make_database(folder / "database" / name / f"{name}.sqlite", SHOP.replace("product", name))
+        records += [
+            {"db_id": name, "question": question, "query": sql.replace("product", name)}
+            for question, sql in SHOP_QUESTIONS[: 5 + number % 3]
+        ]
+    write_json(folder / "train_spider.json", records)
+    make_database(folder / "database" / "core" / "core.sqlite")
+    core = [{"db_id": "core", "question": text, "query": sql} for text, sql in SHOP_QUESTIONS]
+    write_json(folder / "dev.json", core)
+    write_json(folder / "tables.json", [])
+    return folder
+
+
 def make_bird(folder: Path) -> Path:
     make_database(folder / "dev_databases" / "shop" / "shop.sqlite")
     levels = ("simple", "moderate", "challenging")

@@ -143,13 +143,14 @@ def hold_out_databases(
     Raises:
         SourceError: there is no such choice.
     """
+    option = f"--{'hold-out' if leak_free else 'fresh'} {at_least}"
     sizes = Counter(record.database_name for record in records)
     largest = max(at_least // 8, min(sizes.values(), default=0))
     pool = sorted(name for name, size in sizes.items() if size <= largest)
     together = sum(sizes[name] for name in pool)
     if together < at_least:
         raise SourceError(
-            f"--hold-out {at_least}: the databases of at most {largest} questions have only "
+            f"{option}: the databases of at most {largest} questions have only "
             f"{together} together: ask for fewer"
         )
     levels = {record.difficulty for record in records}
@@ -164,6 +165,6 @@ def hold_out_databases(
         if chosen != {*sizes} and found == levels and apart:
             return chosen
     raise SourceError(
-        f"--hold-out {at_least}: no choice of databases has every hardness and shares no gold "
-        "query with the rest: ask for another number"
+        f"{option}: no choice of databases has every hardness"
+        f"{' and shares no gold query with the rest' if leak_free else ''}: ask for another number"
     )

@@ -14,7 +14,14 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-from dataset_layouts import make_bird, make_database, make_kaggle, make_spider, write_json
+from dataset_layouts import (
+    make_bird,
+    make_database,
+    make_kaggle,
+    make_shops,
+    make_spider,
+    write_json,
+)
 from typer.testing import CliRunner, Result
 
 from sql_env.cli import app
@@ -84,6 +91,17 @@ class TestSpider:
             "b-007",
         }
 
+    def test_fresh(self, tmp_path: Path) -> None:
+        source, out = make_shops(tmp_path / "spider"), tmp_path / "out"
+        run(
+            "spider", "--source", source, "--out", out, "--db-ids", "core", "--wide",
+            "--hold-out", 56, "--fresh", 64,
+        )  # fmt: skip
+        counts = splits(out)
+        assert counts["unseen"] >= 56 and counts["fresh"] >= 64
+        assert sum(counts.values()) == 36 * 6 + 10
+        assert json.loads((out / "manifest.json").read_text())["fresh"] == 64
+
     def test_split_by_database(self, tmp_path: Path) -> None:
         make_spider(tmp_path / "spider", CORE_DATABASES)
         out = tmp_path / "out"
@@ -113,6 +131,7 @@ class TestSpider:
         [
             (("--source", "nowhere"), "nowhere: no such folder or archive"),
             (("--hold-out", "3"), "add --wide"),
+            (("--fresh", "3"), "--fresh takes its questions from the wide set: add --wide"),
             (("--db-ids", "shopp"), "no file of the database 'shopp'. It has: shop, store"),
             (("--db-ids", "all", "--wide"), "--db-ids all leaves none"),
         ],

@@ -7,7 +7,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from dataset_layouts import SHOP_QUESTIONS, make_kaggle, make_spider, write_json
+from dataset_layouts import SHOP_QUESTIONS, make_kaggle, make_shops, make_spider, write_json
 
 from sql_env.questions import QuestionLoadError
 from sql_env.sources.normalise import normalised_sql
@@ -96,6 +96,46 @@ def test_a_core_database_that_is_not_there(tmp_path: Path) -> None:
 def test_hold_out_without_wide(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="add --wide"):
         prepare_spider(read_spider(make_spider(tmp_path)), databases=["store"], hold_out=5)
+
+
+def test_fresh_without_wide(tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match=r"^--fresh takes its questions .*: add --wide"):
+        prepare_spider(read_spider(make_spider(tmp_path)), databases=["store"], fresh=5)
+
+
+def test_fresh_databases_are_whole_and_nowhere_else(tmp_path: Path) -> None:
+    source = read_spider(make_shops(tmp_path))
+    prepared = prepare_spider(source, databases=["core"], wide=True, hold_out=56, fresh=64)
+    databases: dict[str, set[str]] = {}
+    for record in prepared.records:
+        databases.setdefault(record.split, set()).add(record.database_name)
+    assert databases.keys() == {"train", "eval", "wide", "unseen", "fresh"}
+    assert databases["train"] == databases["eval"] == {"core"}
+    apart = [databases[split] for split in ("train", "wide", "unseen", "fresh")]
+    assert sum(map(len, apart)) == len(set().union(*apart)) == 37
+    assert 64 <= len(part(prepared, "fresh")) < len(part(prepared, "wide"))
+    easy_and_hard = {record.difficulty for record in part(prepared, "wide")}
+    assert {record.difficulty for record in part(prepared, "fresh")} == easy_and_hard
+
+
+def test_fresh_takes_nothing_from_unseen(tmp_path: Path) -> None:
+    source = read_spider(make_shops(tmp_path))
+    with_fresh, without = (
+        prepare_spider(source, databases=["core"], wide=True, hold_out=56, fresh=fresh)
+        for fresh in (64, 0)
+    )
+    for split in ("train", "eval", "unseen"):
+        assert part(with_fresh, split) == part(without, split) != []
+    assert not part(without, "fresh")
+    # What it takes, it takes from wide.
+    taken = {record.question_id for record in part(with_fresh, "fresh")}
+    left = {record.question_id for record in part(with_fresh, "wide")}
+    assert left | taken == {record.question_id for record in part(without, "wide")}
+
+
+def test_too_much_to_keep_fresh_names_the_option(tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match=r"^--fresh 5000: .*ask for fewer"):
+        prepare_spider(read_spider(make_shops(tmp_path)), databases=["core"], wide=True, fresh=5000)
 
 
 def test_wide_takes_training_questions_that_return_rows(tmp_path: Path) -> None:

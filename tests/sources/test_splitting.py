@@ -145,3 +145,14 @@ def test_too_much_to_hold_out() -> None:
     alike = [record(n, f"db{n}", "SELECT 1", "easy") for n in range(20)]
     with pytest.raises(SourceError, match="no choice of databases"):
         hold_out_databases(alike, at_least=8, seed=1)
+
+
+def test_databases_that_nothing_is_measured_on_may_share_queries() -> None:
+    alike = [
+        record(4 * n + i, f"db{n}", f"SELECT {i}", level)
+        for n in range(20)
+        for i, level in enumerate(LEVELS)
+    ]
+    with pytest.raises(SourceError, match=r"^--hold-out 32: .* shares no gold query"):
+        hold_out_databases(alike, at_least=32, seed=1)
+    assert len(hold_out_databases(alike, at_least=32, seed=1, leak_free=False)) == 8
