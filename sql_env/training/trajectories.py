@@ -17,7 +17,6 @@ from sqlglot import exp, parse_one
 from sqlglot.errors import SqlglotError
 
 from sql_env.core.database import Database, open_database, release
-from sql_env.core.schema import ForeignKey
 from sql_env.evaluation.policies import answer_from_result
 from sql_env.models import QuestionRecord, SQLAction, SQLObservation
 from sql_env.server.sql_environment import LAST_RESULT, SQLEnvironment
@@ -143,14 +142,15 @@ class Trajectories:
         with database_of(environment, record) as database:
             query = canonical_sql(record.gold_sql, database)
             needed = tables_in_order(query, database) or list(record.tables_involved)
-            tables = tables_to_describe(needed, database, self.mix.survey)
+            # QUERY and ANSWER need two steps; looking at values and a slip, three more.
+            room = max(1, environment.step_budget - 5)
+            tables = tables_to_describe(needed, database, min(self.mix.survey, room))
             compared = list(comparisons(query, database))
             slip = _slip(query, database, draw) if draw.random() < self.mix.slip else None
         others = [name for name in analyst.observation.table_names if name not in tables]
         if others and draw.random() < self.mix.detour:
             tables.insert(draw.randrange(len(tables) + 1), draw.choice(others))
-        # QUERY and ANSWER need two steps; looking at values and a slip, three more.
-        for table in tables[: max(1, environment.step_budget - 5)]:
+        for table in tables[:room]:
             analyst.act("DESCRIBE", table)
         unspelt = [item for item in compared if not spelt_in(item.text, record.question_text)]
         if unspelt and draw.random() < self.mix.look:
@@ -189,7 +189,7 @@ def tables_to_describe(needed: Sequence[str], database: Database, survey: int) -
         return list(needed)
     if len(listed) <= survey:
         return list(listed)
-    links = {(name, key.table) for name in listed for key in _foreign_keys(name, database)}
+    links = {(name, other) for name in listed for other in _referred_to(name, database)}
     near = [
         name
         for name in listed
@@ -200,9 +200,11 @@ def tables_to_describe(needed: Sequence[str], database: Database, survey: int) -
     return [name for name in listed if name in chosen]
 
 
-def _foreign_keys(table: str, database: Database) -> Sequence[ForeignKey]:
+def _referred_to(table: str, database: Database) -> list[str]:
+    """The tables that foreign keys of `table` name, spelt as they are listed."""
     schema = database.schema(table)
-    return schema.foreign_keys if schema else ()
+    named = [database.schema(key.table) for key in schema.foreign_keys] if schema else []
+    return [other.name for other in named if other]
 
 
 def spelt_in(text: str, question: str) -> bool:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import random
+import sqlite3
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from sql_env import SQLAction, SQLEnvironment
 from sql_env.core.database import Database
+from sql_env.models import QuestionRecord
 from sql_env.questions import load_questions
 from sql_env.training.canonical_sql import canonical_sql, comparisons, tables_in_order
 from sql_env.training.recovery import recover
@@ -90,7 +93,7 @@ def test_a_slip_is_shown_but_never_imitated(environments: Callable[[bool], SQLEn
 
 
 def test_typed_answers_are_typed(environments: Callable[[bool], SQLEnvironment]) -> None:
-    source = Trajectories(environments, TrajectoryMix(0, 0, 0, typed_answer=1))
+    source = Trajectories(environments, TrajectoryMix(detour=0, sample=0, slip=0, typed_answer=1))
     for trajectory in source.play(environments(True).questions):
         assert "@last is not allowed" in trajectory.turns[0].observation
         assert trajectory.turns[-1].action != "ANSWER: @last"
@@ -106,6 +109,129 @@ def test_the_same_seed_gives_the_same_trajectories(
 
     assert play(1) == play(1)
     assert play(1) != play(2)
+
+
+# -- a survey ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def town(tmp_path: Path) -> Callable[..., SQLEnvironment]:
+    """Six tables; house refers to Street, in another spelling, and is referred to by flat."""
+    path = tmp_path / "town" / "town.sqlite"
+    path.parent.mkdir()
+    connection = sqlite3.connect(path)
+    connection.executescript(
+        """
+        CREATE TABLE flat (id INTEGER PRIMARY KEY, house_id INTEGER REFERENCES house(id));
+        CREATE TABLE tree (id INTEGER PRIMARY KEY);
+        CREATE TABLE Street (id INTEGER PRIMARY KEY, name TEXT);
+        CREATE TABLE lamp (id INTEGER PRIMARY KEY, street_id INTEGER REFERENCES Street(id));
+        CREATE TABLE house (id INTEGER PRIMARY KEY, street_id INTEGER REFERENCES STREET(id));
+        CREATE TABLE garden (id INTEGER PRIMARY KEY, house_id INTEGER REFERENCES house(id));
+        INSERT INTO house VALUES (1, 1), (2, 1);
+        """
+    )
+    connection.close()
+    question = QuestionRecord(
+        question_id="houses",
+        question_text="How many houses are there?",
+        database_name="town",
+        gold_sql="SELECT count(*) FROM house",
+        gold_answer=2,
+        answer_type="integer",
+        difficulty="easy",
+        tables_involved=["house"],
+        split="train",
+    )
+    return lambda allow_last, step_budget=15: SQLEnvironment(
+        db_dir=tmp_path, questions=[question], step_budget=step_budget, allow_last=allow_last
+    )
+
+
+def described(town: Callable[..., SQLEnvironment], survey: int, step_budget: int = 15) -> list[str]:
+    mix = TrajectoryMix(survey=survey, detour=0, sample=0, slip=0, typed_answer=0)
+    source = Trajectories(partial(town, step_budget=step_budget), mix)
+    (trajectory,) = source.play(town(True).questions)
+    *looks, query, answer = [turn.action for turn in trajectory.turns]
+    assert (query, answer) == ("QUERY: SELECT COUNT(*) FROM house", "ANSWER: @last")
+    assert all(look.startswith("DESCRIBE: ") for look in looks)
+    return [look.removeprefix("DESCRIBE: ") for look in looks]
+
+
+@pytest.mark.parametrize(
+    ("survey", "tables"),
+    [
+        (0, ["house"]),
+        (1, ["house"]),
+        (2, ["flat", "house"]),
+        (3, ["flat", "Street", "house"]),
+        (4, ["flat", "Street", "house", "garden"]),
+        (5, ["flat", "Street", "house", "garden"]),  # the lamp is a street further
+        (6, ["flat", "tree", "Street", "lamp", "house", "garden"]),
+        (9, ["flat", "tree", "Street", "lamp", "house", "garden"]),
+    ],
+)
+def test_a_survey_describes_what_is_near_in_the_listed_order(
+    town: Callable[..., SQLEnvironment], survey: int, tables: list[str]
+) -> None:
+    assert described(town, survey) == tables
+
+
+def test_a_survey_leaves_steps_for_the_rest_and_never_leaves_out_what_is_needed(
+    town: Callable[..., SQLEnvironment],
+) -> None:
+    assert described(town, survey=9, step_budget=7) == ["flat", "house"]
+
+
+# -- a look at the values ------------------------------------------------------------------------
+
+
+def looking(
+    environments: Callable[[bool], SQLEnvironment], question: str, text: str
+) -> list[str] | None:
+    """The actions of a trajectory for a question that is worded anew."""
+    record = next(r for r in environments(True).questions if r.question_id == question)
+    record = record.model_copy(update={"question_text": text})
+    mix = TrajectoryMix(look=1, detour=0, sample=0, slip=0, typed_answer=0)
+    (trajectory,) = Trajectories(environments, mix).play([record])
+    return [turn.action for turn in trajectory.turns]
+
+
+def test_values_are_listed_before_a_text_that_the_question_does_not_spell(
+    environments: Callable[[bool], SQLEnvironment],
+) -> None:
+    look = "QUERY: SELECT DISTINCT Country FROM Singer LIMIT 20"
+    query = "QUERY: SELECT Name FROM Singer WHERE Country = 'France'"
+    for text in ("Which singers are French?", "Who is from FRANCE?"):
+        actions = looking(environments, "music_french", text)
+        assert actions == ["DESCRIBE: Singer", look, query, "ANSWER: @last"]
+    spelt = looking(environments, "music_french", "Which singers come from France?")
+    assert spelt == ["DESCRIBE: Singer", query, "ANSWER: @last"]
+
+
+def test_nothing_is_listed_where_no_text_is_compared(
+    environments: Callable[[bool], SQLEnvironment],
+) -> None:
+    actions = looking(environments, "music_count", "How many?")
+    assert actions == ["DESCRIBE: Singer", "QUERY: SELECT COUNT(*) FROM Singer", "ANSWER: @last"]
+
+
+# -- a question that occurs several times --------------------------------------------------------
+
+
+def test_a_question_that_occurs_several_times_is_played_in_several_shapes(
+    environments: Callable[[bool], SQLEnvironment],
+) -> None:
+    records = environments(True).questions
+    several = list(Trajectories(environments, plain(0.5)).play([records[1]] * 6))
+    assert len(several) == 6
+    assert len({trajectory.turns for trajectory in several}) > 2
+    # As if the whole list had been asked for so many times.
+    assert several == list(Trajectories(environments, plain(0.5)).play([records[1]], copies=6))
+    assert several[:1] == list(Trajectories(environments, plain(0.5)).play([records[1]]))
+
+
+# -- mending -------------------------------------------------------------------------------------
 
 
 def recovered(
