@@ -275,7 +275,8 @@ class LockstepEngine:
         """A cache of the model's shape, once the engine has been seen to agree with the model."""
         name = type(self._model).__name__
         try:
-            cache = self._cache = cache_for(self._model, self._max_length)
+            with _uncompiled():
+                cache = self._cache = cache_for(self._model, self._max_length)
             difference = self._difference_from_model()
         except torch.OutOfMemoryError:
             raise

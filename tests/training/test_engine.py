@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
+import shutil
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +13,7 @@ import torch
 from torch.nn import functional
 
 from sql_env.training.config import GRPOConfig
+from sql_env.training.data_loading import load_for_training
 from sql_env.training.decoding import draw_tokens
 from sql_env.training.engine import LockstepEngine, UnsupportedModelError
 from sql_env.training.generation import GenerateBackend, Sampling, choose_backend
@@ -190,6 +193,75 @@ def test_capped_attention_is_refused() -> None:
     )
     with pytest.raises(UnsupportedModelError, match="softcap"):
         backends(Gemma2ForCausalLM(config), Sampling(8))
+
+
+def test_attention_that_the_engine_would_get_wrong_is_refused() -> None:
+    """A difference smaller than what bf16 may make; in fp32 it is none of rounding."""
+    from transformers import GPTNeoConfig, GPTNeoForCausalLM
+
+    torch.manual_seed(0)
+    config = GPTNeoConfig(
+        vocab_size=100,
+        hidden_size=32,
+        intermediate_size=32,
+        num_layers=2,
+        num_heads=2,
+        attention_types=[[["global", "local"], 1]],
+        window_size=4,
+        bos_token_id=0,
+        eos_token_id=0,
+    )
+    with pytest.raises(UnsupportedModelError, match=r"does not agree .* logits differ by \d"):
+        backends(GPTNeoForCausalLM(config), Sampling(8))
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_the_rounding_of_a_deep_model_in_half_precision_is_no_reason_to_refuse(
+    make_llama: Callable[..., Any], seed: int
+) -> None:
+    """In bf16 the logits of such a model differ by a tenth between two orders of summing up."""
+    model = make_llama(seed=seed, num_hidden_layers=24, initializer_range=0.5)
+    engine, _ = backends(model, Sampling(4, temperature=0), shadow_dtype=torch.bfloat16)
+    assert all(turn.ids for turn in engine.generate(contexts_of([12, 5])))
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="torch compiles with gcc on a CPU")
+def test_compiled_layers_are_for_training_only(
+    make_llama: Callable[..., Any],
+    chat_tokenizer: Any,
+    tiny_config: Callable[..., GRPOConfig],
+    tmp_path: Path,
+) -> None:
+    from torch._dynamo.utils import counters
+
+    make_llama().save_pretrained(tmp_path)
+    chat_tokenizer.save_pretrained(tmp_path)
+    plain, _ = load_for_training(tiny_config(model_name=str(tmp_path)))
+    compiled, _ = load_for_training(tiny_config(model_name=str(tmp_path), compile_layers=True))
+    torch.compiler.reset()
+    counters.clear()
+    talks = contexts_of([30, 20])
+    engine, _ = backends(compiled.train(), Sampling(8, temperature=0))
+    _, reference = backends(plain, Sampling(8, temperature=0))
+    assert engine(talks) == [turn.ids for turn in reference.generate(talks)]
+    assert not counters["stats"], "the engine compiled layers to play"
+
+    tokens = torch.tensor(contexts_of([24, 24]))
+    losses = [
+        model.train()(tokens, labels=tokens, use_cache=False).loss for model in (compiled, plain)
+    ]
+    assert counters["stats"]["unique_graphs"] == 1, "the layers share what is compiled"
+    torch.testing.assert_close(*losses)
+    for loss in losses:
+        loss.backward()
+    for mine, theirs in zip(compiled.parameters(), plain.parameters(), strict=True):
+        torch.testing.assert_close(mine.grad, theirs.grad, atol=1e-4, rtol=1e-3)
+
+    compiled_so_far = dict(counters["stats"])
+    engine.begin()
+    assert engine(talks) == [turn.ids for turn in reference.generate(talks)]
+    assert counters["stats"] == compiled_so_far
 
 
 def test_a_model_with_attention_of_its_own_is_refused() -> None:
