@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -11,8 +11,17 @@ import torch
 
 from sql_env.training.config import GRPOConfig
 from sql_env.training.data_loading import load_question_prompts
+from sql_env.training.generation import Completion, layout_of
 from sql_env.training.rewards import REWARD_FUNCTIONS
-from sql_env.training.rollout import PromptError, Rollout, TRLRollout, play_questions, rollout_func
+from sql_env.training.rollout import (
+    PromptError,
+    Rollout,
+    TRLRollout,
+    play,
+    play_questions,
+    questions_by_id,
+    rollout_func,
+)
 
 os.environ["TRL_EXPERIMENTAL_SILENCE"] = "1"
 
@@ -167,8 +176,7 @@ def test_both_backends_play_the_same_greedy_episodes(
     chat_tokenizer: Any,
     tiny_config: Callable[..., GRPOConfig],
 ) -> None:
-    from sql_env.training.generation import Sampling, choose_backend, layout_of
-    from sql_env.training.rollout import play, questions_by_id
+    from sql_env.training.generation import Sampling, choose_backend
 
     config = tiny_config(engine=engine, max_new_tokens=24)
     model = taught_llama()
@@ -196,8 +204,6 @@ def test_both_backends_play_the_same_greedy_episodes(
 def test_play_questions_returns_the_actions(
     taught_llama: Callable[[], Any], chat_tokenizer: Any, tiny_config: Callable[..., GRPOConfig]
 ) -> None:
-    from sql_env.training.rollout import questions_by_id
-
     config = tiny_config()
     records = list(questions_by_id(config).values())[:3]
     played = play_questions(records, taught_llama(), chat_tokenizer, config)
@@ -210,3 +216,53 @@ def test_a_prompt_without_its_question_says_how_to_build_one(
     prompt = [{"role": "user", "content": "How many?"}]
     with pytest.raises(PromptError, match="load_question_prompts"):
         rollout_func([prompt], taught_llama(), chat_tokenizer, tiny_config())
+
+
+class Recital:
+    """A backend that writes from a script: for each question, what to say turn after turn."""
+
+    def __init__(self, tokenizer: Any, script: dict[str, list[str]]) -> None:
+        self._tokenizer = tokenizer
+        self._turns = {question: iter(turns) for question, turns in script.items()}
+
+    def begin(self) -> None:
+        pass
+
+    def generate(self, contexts: Sequence[list[int]]) -> list[Completion]:
+        texts = [self._tokenizer.decode(context) for context in contexts]
+        said = [next(self._turns[q]) for text in texts for q in self._turns if q in text]
+        ends = [self._tokenizer.eos_token_id]
+        return [
+            Completion(self._tokenizer.encode(text, add_special_tokens=False) + ends, None)
+            for text in said
+        ]
+
+
+@pytest.mark.parametrize("end_on_repeat", [True, False])
+def test_an_episode_that_repeats_itself_can_end_there(
+    end_on_repeat: bool, chat_tokenizer: Any, tiny_config: Callable[..., GRPOConfig]
+) -> None:
+    config = tiny_config(step_budget=6, end_on_repeat=end_on_repeat)
+    table = questions_by_id(config)
+    wrong = "QUERY: SELECT max(height) FROM student"
+    straight = ["DESCRIBE: student", "QUERY: SELECT max(age) FROM student", "ANSWER: 16"]
+    recital = Recital(
+        chat_tokenizer,
+        {
+            "How many students are there?": ["DESCRIBE: student", wrong, f" {wrong}", "ANSWER: 4"],
+            "How old is the oldest student?": straight,
+        },
+    )
+    records = [table["train_0"], table["train_1"]]
+    repeated, other = play(records, layout_of(chat_tokenizer, config), recital, config)
+    assert (other.episode.stop_reason, len(other.episode.steps)) == ("correct", 3)
+    if end_on_repeat:
+        assert (repeated.episode.stop_reason, len(repeated.episode.steps)) == ("repeated", 3)
+        assert repeated.metadata["correctness"] == 0.0
+    else:
+        assert (repeated.episode.stop_reason, len(repeated.episode.steps)) == ("correct", 4)
+        assert repeated.metadata["correctness"] == 1.0
+    # Nothing follows the model's last turn, whatever ended the episode.
+    talk = repeated.conversation
+    assert talk.completion_ids[-1] == chat_tokenizer.eos_token_id
+    assert talk.env_mask[-1] == 1
