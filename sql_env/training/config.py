@@ -71,6 +71,8 @@ class WarmupConfig:
         mix: how often each shape of trajectory occurs.
         trajectories: a file that `sql-env trajectories` wrote, instead of playing them anew.
         recovery_epochs: a second stage that adds the model's own failed queries, mended; 0 is off.
+        recovery_split: the questions that are played to find failed queries; None plays those it
+            imitated. Of questions that it knows by heart a model gets few wrong, and other ones.
         recovery_questions: play only so many questions to find failed queries; None plays all.
         recovery_rate: the second stage's learning rate, as a share of the first's.
         recovery_weight: how often each mended episode is shown in an epoch of the second stage.
@@ -83,6 +85,7 @@ class WarmupConfig:
     mix: TrajectoryMix = field(default_factory=TrajectoryMix)
     trajectories: str | None = None
     recovery_epochs: float = field(default=0.0, metadata={"min": 0.0})
+    recovery_split: str | None = None
     recovery_questions: int | None = field(default=None, metadata={"min": 1})
     recovery_rate: float = field(default=0.5, metadata={"above": 0.0})
     recovery_weight: int = field(default=1, metadata={"min": 1})

@@ -63,6 +63,8 @@ def warm_up(
     settings = config.warmup
     asked = _Questions(config, questions)
     folder = Path(config.output_dir)
+    # A split that is not there is refused now, not after hours of imitation.
+    to_play = asked.to_play if settings.recovery_epochs else ()
     if not resume and _is_main():
         _clear(folder)
 
@@ -76,7 +78,7 @@ def warm_up(
     if settings.recovery_epochs:
         mended = _kept(
             folder / MENDED,
-            lambda: mend_own_mistakes(config, model, tokenizer, asked.all),
+            lambda: mend_own_mistakes(config, model, tokenizer, to_play),
             resume,
         )
         again = [*shown, *mended * settings.recovery_weight]
@@ -272,8 +274,24 @@ class _Questions:
     def all(self) -> Sequence[QuestionRecord]:
         if self._given is not None:
             return self._given
-        loaded = load_questions(self._config.dataset.questions_path)
-        return filter_questions(loaded, split=self._config.warmup.split)
+        return self._of(self._config.warmup.split)
+
+    @property
+    def to_play(self) -> Sequence[QuestionRecord]:
+        """Where the model's own mistakes are looked for."""
+        split = self._config.warmup.recovery_split
+        return self.all if split is None else self._of(split)
+
+    def _of(self, split: str) -> Sequence[QuestionRecord]:
+        path = self._config.dataset.questions_path
+        loaded = load_questions(path)
+        found = filter_questions(loaded, split=split)
+        if not found:
+            splits = ", ".join(sorted({record.split for record in loaded}))
+            raise QuestionLoadError(
+                f"{path}: no question has split {split!r}; it holds the splits {splits}"
+            )
+        return found
 
 
 class _Environments:
