@@ -63,7 +63,8 @@ def evaluate_model(
     from sql_env.training.generation import choose_backend, layout_of
     from sql_env.training.rollout import play
 
-    config = replace(config, temperature=temperature)
+    # Only episodes to learn from are cut short: what is measured is what `sql-env eval` measures.
+    config = replace(config, temperature=temperature, end_on_repeat=False)
     was_training = model.training
     cuda = [model.device] if model.device.type == "cuda" else []
     episodes = []

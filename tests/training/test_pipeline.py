@@ -152,3 +152,18 @@ def test_an_adapter_can_be_trained(config: GRPOConfig) -> None:
     assert (folder / "adapter_config.json").is_file()
     model, _ = load_for_training(replace(config, model_name=str(folder)))
     assert model.peft_config
+
+
+def test_an_evaluation_is_not_cut_short_by_repetitions(
+    tiny_config: Callable[..., GRPOConfig], make_llama: Callable[..., Any], chat_tokenizer: Any
+) -> None:
+    """A model without weights says the same in every turn."""
+    config = tiny_config(step_budget=4, max_new_tokens=2, end_on_repeat=True)
+    model = make_llama()
+    for parameter in model.parameters():
+        parameter.data.zero_()
+    questions = load_training_questions(config, "eval")[:2]
+    result = evaluate_model(config, model, chat_tokenizer, questions)
+    assert [len(episode.steps) for episode in result.episodes] == [4, 4]
+    assert {len({step.argument for step in episode.steps}) for episode in result.episodes} == {1}
+    assert "repeated" not in {episode.stop_reason for episode in result.episodes}
