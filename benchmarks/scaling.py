@@ -4,9 +4,9 @@
 2. `accelerate launch -m sql_env train` with one and with two ranks, each with the same number of
    episodes (so that two ranks play twice as many), on a model of two million random weights.
 
-Every process gets one thread; a ratio of 2.0 is perfect. The first part counts processor time, so that
-it shows what processes cost each other (caches, locks, files), whatever else the machine does. The
-second counts time on the wall and wants two free cores.
+Every process gets one thread; a ratio of 2.0 is perfect. The first part counts processor time, so
+that it shows what processes cost each other (caches, locks, files), whatever else the machine does.
+The second counts time on the wall and wants two free cores.
 
     .venv/bin/python benchmarks/scaling.py
     .venv/bin/python benchmarks/scaling.py --parts environment

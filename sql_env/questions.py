@@ -127,6 +127,22 @@ def split_weights(split: str) -> dict[str, int]:
     return weights
 
 
+def check_splits(records: Iterable[QuestionRecord], split: str, path: Path) -> None:
+    """See that every split that is named has questions: one that is not there is easily missed.
+
+    Raises:
+        QuestionLoadError: names the split and those there are.
+    """
+    there = {record.split for record in records}
+    for name in split_weights(split):
+        if name not in there:
+            raise QuestionLoadError(
+                f"{path}: no question has split {name!r}, which {split!r} asks for; there are "
+                f"{', '.join(sorted(there)) or 'none'}. Make it (sql-env data --help), or ask for "
+                "others (--set train_split=train, warmup.split=train, warmup.recovery_split=none)"
+            )
+
+
 def read_json_objects(path: Path) -> list[dict[str, Any]]:
     """The objects of a JSON file that holds a non-empty list of them.
 

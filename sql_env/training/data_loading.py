@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sql_env.models import QuestionRecord
-from sql_env.questions import QuestionLoadError, filter_questions, load_questions
+from sql_env.questions import QuestionLoadError, check_splits, filter_questions, load_questions
 from sql_env.training import smollm2
 from sql_env.training.config import GRPOConfig, LoraSettings
 from sql_env.training.delta import DELTA_CONFIG, apply_delta, read_delta_config
@@ -98,6 +98,7 @@ def load_training_questions(config: GRPOConfig, split: str | None = None) -> lis
     split = split or config.train_split
     path = config.dataset.questions_path
     records = load_questions(path)
+    check_splits(records, split, path)
     chosen = filter_questions(records, split=split, difficulties=config.difficulty_filter)
     if not chosen:
         splits = ", ".join(sorted({record.split for record in records})) or "none"

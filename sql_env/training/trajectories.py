@@ -8,6 +8,7 @@ shape only repeats it. A slip is shown but never imitated: its turn carries no l
 from __future__ import annotations
 
 import random
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -209,7 +210,8 @@ def _referred_to(table: str, database: Database) -> list[str]:
 
 def spelt_in(text: str, question: str) -> bool:
     """Whether a query's text can be copied from the question, letter by letter."""
-    return text.strip("%") in question
+    word = re.escape(text.strip("%"))  # as a word: the F of a code is not the F of "Find"
+    return re.search(rf"(?<!\w){word}(?!\w)", question) is not None
 
 
 def look_at_values(table: str, column: str) -> str:

@@ -24,7 +24,12 @@ from typing import TYPE_CHECKING, Any
 
 from sql_env.evaluation.conversation import ChatLayout, Conversation
 from sql_env.models import QuestionRecord
-from sql_env.questions import QuestionLoadError, filter_questions, load_questions
+from sql_env.questions import (
+    QuestionLoadError,
+    check_splits,
+    filter_questions,
+    load_questions,
+)
 from sql_env.server.sql_environment import SQLEnvironment
 from sql_env.training.config import GRPOConfig
 from sql_env.training.prompts import get_system_prompt
@@ -285,13 +290,8 @@ class _Questions:
     def _of(self, split: str) -> Sequence[QuestionRecord]:
         path = self._config.dataset.questions_path
         loaded = load_questions(path)
-        found = filter_questions(loaded, split=split)
-        if not found:
-            splits = ", ".join(sorted({record.split for record in loaded}))
-            raise QuestionLoadError(
-                f"{path}: no question has split {split!r}; it holds the splits {splits}"
-            )
-        return found
+        check_splits(loaded, split, path)
+        return filter_questions(loaded, split=split)
 
 
 class _Environments:

@@ -72,7 +72,7 @@ def test_a_split_that_is_not_there_is_refused_before_anything_is_trained(
 ) -> None:
     with pytest.raises(
         QuestionLoadError,
-        match=r"no question has split 'fresh\*3'; it holds the splits eval, train",
+        match=r"no question has split 'fresh', which 'fresh\*3' asks for; there are eval, train",
     ):
         warmed(recovery_split="fresh*3")
     assert not list(tmp_path.rglob("*.jsonl"))
