@@ -44,7 +44,7 @@ def practise(
 
     line(
         f"[bold]{escape(str(dataset))}[/]: {len(made.records):,} questions on "
-        f"{len(made.databases)} databases added as {escape(name)}"
+        f"{sum(map(bool, made.databases.values()))} databases added as {escape(name)}"
     )
     for database, count in made.databases.items():
         line(f"  {escape(database):<36}{count:>5,}")
