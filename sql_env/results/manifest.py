@@ -46,6 +46,13 @@ from typing import Any, TypeVar
 Entry = TypeVar("Entry")
 
 
+# The headings that may have a note under them.
+NOTES = (
+    "intro", "success", "comparisons", "hardness", "behaviour", "samples", "literal", "curves",
+    "ablations", "transcripts", "origin",
+)  # fmt: skip
+
+
 class ManifestError(ValueError):
     """A manifest that cannot be used; the message names it and says what to change."""
 
@@ -138,6 +145,10 @@ def read_manifest(path: Path) -> Manifest:
     except tomllib.TOMLDecodeError as error:
         raise ManifestError(f"{path} is not TOML: {error}") from error
     known = {"runs", "notes", *_LISTS}
+    if unknown := sorted(set(values.get("notes", {})) - {*NOTES}):
+        raise ManifestError(
+            f"{path}: there is no place for the note {unknown[0]!r}: use {', '.join(NOTES)}"
+        )
     if unknown := sorted(set(values) - known):
         raise ManifestError(f"{path}: {unknown[0]!r} is not known: use {', '.join(sorted(known))}")
     lists = {name: _entries(path, name, kind, values) for name, kind in _LISTS.items()}

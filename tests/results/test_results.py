@@ -251,6 +251,7 @@ def test_the_page_is_made_again_from_what_was_kept(project: Path) -> None:
         (('question = "music_french"', 'question = "music_jazz"'), "does not hold question"),
         (('about = "Singers', 'abuot = "Singers'), "'abuot' in .* number 1 is not known"),
         (("[notes]", "[notes"), "is not TOML"),
+        (("[notes]", "[notes]\nplay = 'x'"), "no place for the note 'play'"),
     ],
 )
 def test_a_wrong_manifest_is_told_what_is_wrong(
