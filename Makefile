@@ -45,7 +45,7 @@ bench: .venv/.bench  ## Run every benchmark; each prints ratios against peers
 	touch $@
 
 .venv/.training: .venv/.torch pyproject.toml
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[training]'
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[server,training]'
 	touch $@
 
 .venv/.dev: .venv/.torch pyproject.toml

@@ -167,7 +167,7 @@ def main() -> None:
         try:
             players["SkyRL-Gym"] = SkyRL(folder)
         except ModuleNotFoundError:
-            console.print("SkyRL-Gym is not installed: pip install 'sql_env[bench]'")
+            console.print("SkyRL-Gym is not installed: pip install '.[bench]'")
 
         table = Table("the agent's query", "is", *players)
         mistakes = dict.fromkeys(players, 0)

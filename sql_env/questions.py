@@ -138,8 +138,9 @@ def check_splits(records: Iterable[QuestionRecord], split: str, path: Path) -> N
         if name not in there:
             raise QuestionLoadError(
                 f"{path}: no question has split {name!r}, which {split!r} asks for; there are "
-                f"{', '.join(sorted(there)) or 'none'}. Make it (sql-env data --help), or ask for "
-                "others (--set train_split=train, warmup.split=train, warmup.recovery_split=none)"
+                f"{', '.join(sorted(there)) or 'none'}. Make it (docs/training.md, The data of the "
+                "recipe), or ask for others: --set train_split=train --set warmup.split=train "
+                "--set warmup.recovery_split=none"
             )
 
 

@@ -204,11 +204,16 @@ def _run_command(command: Command, folder: Path, environment: dict[str, str]) ->
         options = SHORTENED.get(" ".join(line.split()[:2]), "")
     if line.startswith("make") and not shutil.which("make"):
         pytest.skip("no make on this machine")
+    if line.startswith("sql-env data spider"):
+        options = f"--source {_spider_copy()}"
     if "model:checkpoints/" in line:
         # What is trained fits the real base only; it lies in the user's cache, or is fetched.
-        environment = {k: v for k, v in environment.items() if k not in ("XDG_CACHE_HOME",)}
+        environment = {k: v for k, v in environment.items() if k != "XDG_CACHE_HOME"}
         environment |= {k: v for k, v in os.environ.items() if k == "XDG_CACHE_HOME"}
-        folder = CHECKOUT
+        line = line.replace("model:checkpoints/", f"model:{CHECKOUT}/checkpoints/")
+    if "--dataset data/spider" in line:
+        _spider_copy()
+        options = "-n 1"
     typed = "".join(
         f"{found}\n" for found in re.findall(r"steps left > (.*)$", command.output, re.MULTILINE)
     )
@@ -227,6 +232,13 @@ def _run_command(command: Command, folder: Path, environment: dict[str, str]) ->
     assert done.returncode == 0, f"{line}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
     if command.output.strip():
         assert shows(done.stdout, command.output), f"{line} prints\n{done.stdout}"
+
+
+def _spider_copy() -> Path:
+    folder = Path(os.environ.get("SQL_ENV_SPIDER", CHECKOUT.parent / "shared" / "spider"))
+    if not (folder / "tables.json").is_file():
+        pytest.skip(f"no Spider copy at {folder}: set SQL_ENV_SPIDER to one")
+    return folder
 
 
 def _run_python(block: Block, shown: str, folder: Path, environment: dict[str, str]) -> None:

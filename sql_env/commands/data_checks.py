@@ -107,7 +107,7 @@ def stats(
         try:
             statistics.plot(counts, plot, title)
         except ImportError:
-            _fail("drawing needs matplotlib: pip install 'sql_env[training]'")
+            _fail("drawing needs matplotlib: pip install '.[training]' in the project's folder")
         except (OSError, ValueError) as error:
             _fail(f"{plot}: cannot be drawn: {error}")
         Console(stderr=True).print(f"drawn: {plot}", highlight=False)

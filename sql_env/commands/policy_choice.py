@@ -94,7 +94,7 @@ def _model_policy(name: str, options: ModelOptions) -> BatchPolicy:
     except ModuleNotFoundError as error:
         raise PolicyChoiceError(
             f"a model needs the training extra ({error.name} is missing): "
-            "pip install 'sql_env[training]'"
+            "pip install '.[training]' in the project's folder"
         ) from error
     except (ModelLoadError, ChatTemplateError) as error:
         raise PolicyChoiceError(str(error)) from error

@@ -71,7 +71,9 @@ def serve(
     try:
         from sql_env.server.app import run
     except ModuleNotFoundError as error:
-        raise _stop(f"{error.name} is not installed: pip install 'sql_env[server]'") from error
+        raise _stop(
+            f"{error.name} is not installed: pip install '.[server]' in the project's folder"
+        ) from error
 
     databases = len({record.database_name for record in questions})
     each = f" in each of {workers} workers" if workers > 1 else ""

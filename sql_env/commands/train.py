@@ -188,7 +188,7 @@ def user_errors(console: Console) -> Iterator[None]:
         _fail(
             console,
             f"training needs the training extra ({error.name} is missing): "
-            "pip install 'sql_env[training]'",
+            "pip install '.[training]' in the project's folder",
         )
 
 
