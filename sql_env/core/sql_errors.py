@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 
-_NO_COLUMN = re.compile(r"^no such column: (?:.*\.)?(?P<name>[^.]+)$")
+_NO_COLUMN = re.compile(r"^no such column: (?:(?:.*\.)?(?P<table>[^.]+)\.)?(?P<name>[^.]+)$")
 _AMBIGUOUS = re.compile(r"^ambiguous column name: (?P<name>.+)$")
 _NO_TABLE = re.compile(r"^no such table: (?P<name>.+)$")
 
@@ -23,11 +23,15 @@ def explain_sql_error(
         return f"{message}. {nearest(match['name'], tables)}Tables: {', '.join(tables)}"
     if match := _AMBIGUOUS.match(message):
         owners = _owners(match["name"], described)
-        return f"{message}. It is a column of {', '.join(owners)}" if owners else message
+        return f"{message}. Did you mean {' or '.join(owners)}?" if owners else message
     if match := _NO_COLUMN.match(message):
         owners = _owners(match["name"], described)
+        named = f"{match['table']}.{match['name']}".lower()
+        for owner, table in owners.items():
+            if owner.lower() == named:
+                return f"{message}. The query does not read {table}: JOIN it"
         if owners:
-            return f"{message}. {match['name']} is a column of {', '.join(owners)}"
+            return f"{message}. Did you mean {' or '.join(owners)}?"
         seen = {f"{table}.{column}": column for table in described for column in described[table]}
         near = get_close_matches(match["name"].lower(), [c.lower() for c in seen.values()], n=1)
         guess = next((full for full, column in seen.items() if [column.lower()] == near), None)
@@ -42,6 +46,11 @@ def nearest(name: str, names: Sequence[str]) -> str:
     return f"Did you mean {lowered[near[0]]}? " if near else ""
 
 
-def _owners(column: str, described: Mapping[str, Sequence[str]]) -> list[str]:
-    wanted = column.lower()
-    return [t for t, columns in described.items() if wanted in (c.lower() for c in columns)]
+def _owners(column: str, described: Mapping[str, Sequence[str]]) -> dict[str, str]:
+    """`table.column`, spelt as described, and its table, for every table with such a column."""
+    return {
+        f"{table}.{name}": table
+        for table, columns in described.items()
+        for name in columns
+        if name.lower() == column.lower()
+    }

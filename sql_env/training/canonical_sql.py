@@ -1,8 +1,10 @@
 """One spelling for every gold query, so that a small model need not learn five.
 
 Datasets write `count( * )`, `"USA"` for a string, `singer_id` for a column DESCRIBE shows as
-`Singer_ID`. The warm-up teaches the spelling that can be copied from the observations. Only what a
-model imitates is rewritten; the gold query that judges stays as it is.
+`Singer.Singer_ID`, and `T2.name` long before they say what T2 is. The warm-up teaches the spelling
+that can be copied from the observations: there every column says which table it is of, so a table
+is chosen before its column, and no alias has to be planned ahead. Only what a model imitates is
+rewritten; the gold query that judges stays as it is.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from sqlglot import exp, parse_one
 from sqlglot.errors import SqlglotError
 
 from sql_env.core.database import Database
+from sql_env.training.full_names import name_tables_in_full
 
 
 def canonical_sql(sql: str, database: Database) -> str:
@@ -30,9 +33,15 @@ def canonical_sql(sql: str, database: Database) -> str:
     _use_schema_names(tree, database)
     for select in tree.find_all(exp.Select):
         _join_step_by_step(select)
-    rewritten = tree.sql(dialect="sqlite")
-    before, after = database.query(sql), database.query(rewritten)
-    return rewritten if after.ok and before.rows == after.rows else folded
+    in_full = tree.copy()
+    name_tables_in_full(in_full, database)
+    before = database.query(sql)
+    for candidate in (in_full, tree):
+        rewritten = candidate.sql(dialect="sqlite")
+        after = database.query(rewritten)
+        if after.ok and before.rows == after.rows:
+            return rewritten
+    return folded
 
 
 def tables_in_order(sql: str, database: Database) -> list[str]:
@@ -64,11 +73,11 @@ def comparisons(sql: str, database: Database) -> Iterator[Comparison]:
         texts = [item for item in comparison.find_all(exp.Literal) if item.is_string]
         if not isinstance(column, exp.Column) or not texts:
             continue
-        for table in tables_in_order(sql, database):
+        for table in [column.table, *tables_in_order(sql, database)]:
             schema = database.schema(table)
             names = {item.name.lower(): item.name for item in schema.columns} if schema else {}
             if column.name.lower() in names:
-                yield Comparison(table, names[column.name.lower()], texts[0].name)
+                yield Comparison(schema.name, names[column.name.lower()], texts[0].name)
                 break
 
 

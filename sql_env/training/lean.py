@@ -4,7 +4,8 @@ TRL pads all episodes of a round to the longest of them, prompts on the left, an
 round into micro-batches of any lengths. None of that changes a gradient, and most of it is
 arithmetic on padding. Here episodes of like length share a micro-batch, columns that are padding in
 all its rows are cut off, and rows begin at the left: causal attention then never sees the padding
-behind them and needs no mask, which lets torch take its fastest kernel.
+behind them and needs no mask, which lets torch take its fastest kernel. An episode that did as well
+as all others of its question has an advantage of zero and no gradient: it is not computed at all.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from torch import Tensor
 from trl import GRPOTrainer, SFTTrainer
 
 Batch = dict[str, Any]
+
+_NO_ADVANTAGE = 1e-6  # what rounding leaves of a difference of equal rewards
 
 
 class LeanSFTTrainer(SFTTrainer):  # type: ignore[misc]
@@ -42,7 +45,9 @@ class LeanGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         one_update = self.args.steps_per_generation == self.args.gradient_accumulation_steps
         if played is None or played is before or not one_update:
             return inputs
-        self._buffered_inputs = ordered = by_length(played)
+        # Other losses divide by the rows or tokens of a micro-batch, and KL is about every row.
+        teaches_all = self.beta != 0 or self.loss_type not in ("dapo", "cispo")
+        self._buffered_inputs = ordered = by_length(played, drop_idle=not teaches_all)
         return ordered[int(self._step % self.args.steps_per_generation)]
 
     def _compute_loss(self, model: Any, inputs: Batch) -> Tensor:
@@ -92,12 +97,22 @@ class LeanGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         return outputs.log_probs.gather(1, back), entropies, None
 
 
-def by_length(batches: list[Batch]) -> list[Batch]:
-    """The rows of all micro-batches, sorted by length and dealt out anew."""
+def by_length(batches: list[Batch], *, drop_idle: bool = False) -> list[Batch]:
+    """The rows of all micro-batches, sorted by length and dealt out anew.
+
+    Args:
+        drop_idle: leave out rows without an advantage, as far as micro-batches stay of one size.
+    """
     joined = {name: _joined([batch[name] for batch in batches]) for name in batches[0]}
     lengths = joined["prompt_mask"].sum(dim=1) + joined["completion_mask"].sum(dim=1)
-    order = lengths.argsort(descending=True, stable=True)  # the largest first: memory fails early
-    size = len(order) // len(batches)
+    size = len(lengths) // len(batches)
+    rows = torch.arange(len(lengths), device=lengths.device)
+    if drop_idle:
+        idle = joined["advantages"].abs() < _NO_ADVANTAGE
+        size = min(size, max(1, -(-int((~idle).sum()) // len(batches))))
+        rows = idle.int().argsort(stable=True)[: size * len(batches)]
+    # The largest first: memory fails early.
+    order = rows[lengths[rows].argsort(descending=True, stable=True)]
     return [
         {name: _rows(value, order[start : start + size]) for name, value in joined.items()}
         for start in range(0, len(order), size)

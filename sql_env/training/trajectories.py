@@ -218,7 +218,7 @@ def look_at_values(table: str, column: str) -> str:
     """The query that shows how the values of a column are really spelt."""
     column = exp.to_identifier(column).sql(dialect="sqlite")
     table = exp.to_identifier(table).sql(dialect="sqlite")
-    return f"SELECT DISTINCT {column} FROM {table} LIMIT 20"
+    return f"SELECT DISTINCT {table}.{column} FROM {table} LIMIT 20"
 
 
 def _slip(query: str, database: Database, draw: random.Random) -> str | None:

@@ -6,7 +6,12 @@ DESCRIBED = {"singer": ["Singer_ID", "Name"]}
 
 def test_a_column_of_another_described_table_is_named() -> None:
     told = explain_sql_error("no such column: T2.name", TABLES, DESCRIBED)
-    assert told == "no such column: T2.name. name is a column of singer"
+    assert told == "no such column: T2.name. Did you mean singer.Name?"
+
+
+def test_a_table_that_the_query_does_not_read_is_to_be_joined() -> None:
+    told = explain_sql_error("no such column: singer.name", TABLES, DESCRIBED)
+    assert told == "no such column: singer.name. The query does not read singer: JOIN it"
 
 
 def test_a_misspelt_column_gets_its_neighbour() -> None:
@@ -27,7 +32,7 @@ def test_an_unknown_table_gets_the_names_and_the_nearest() -> None:
 def test_an_ambiguous_column_names_its_tables() -> None:
     both = {"singer": ["Name"], "stadium": ["name"]}
     told = explain_sql_error("ambiguous column name: Name", TABLES, both)
-    assert told.endswith("It is a column of singer, stadium")
+    assert told.endswith("Did you mean singer.Name or stadium.name?")
 
 
 def test_any_other_message_is_left_alone() -> None:

@@ -59,6 +59,61 @@ def test_rows_of_like_length_share_a_micro_batch_and_none_is_lost() -> None:
     assert first["num_items_in_batch"] == second["num_items_in_batch"] == 15
 
 
+def test_rows_without_an_advantage_only_fill_up() -> None:
+    def batch(*advantages: float) -> dict[str, Any]:
+        ones = torch.ones((len(advantages), 2), dtype=torch.long)
+        return {
+            "prompt_mask": ones,
+            "completion_mask": ones,
+            "advantages": torch.tensor(advantages),
+            "num_items_in_batch": torch.tensor(16),
+        }
+
+    dealt = by_length([batch(0.0, 0.5, 1e-9, 0.25), batch(-0.5, 0.0, 0.0, 0.0)], drop_idle=True)
+    assert [part["advantages"].tolist() for part in dealt] == [[0.5, 0.25], [-0.5, 0.0]]
+    assert dealt[0]["num_items_in_batch"] == 16
+    none = by_length([batch(0.0, 0.0), batch(0.0, 0.0)], drop_idle=True)
+    assert [len(part["advantages"]) for part in none] == [1, 1]
+
+
+def test_a_step_moves_the_weights_as_if_all_rows_had_been_computed(
+    make_llama: Callable[..., Any],
+    tiny_config: Callable[..., GRPOConfig],
+    chat_tokenizer: Any,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def after_a_step(drop_idle: bool) -> tuple[torch.Tensor, int]:
+        computed = 0
+
+        def deal(batches: list[Any], **_: Any) -> list[Any]:
+            nonlocal computed
+            dealt = by_length(batches, drop_idle=drop_idle)
+            computed = sum(len(part["advantages"]) for part in dealt)
+            return dealt
+
+        monkeypatch.setattr("sql_env.training.lean.by_length", deal)
+        config = tiny_config(
+            max_steps=1, gradient_accumulation_steps=4, learning_rate=1e-2, scale_rewards="none"
+        )
+        trainer = build_trainer(config, make_llama(), chat_tokenizer)
+
+        def first_of_its_question(completions: Any, **about: Any) -> list[float]:
+            """Nothing for the episodes of the first two questions, so that they are alike."""
+            each = config.num_generations
+            return [float(row % each == 0 and row >= 2 * each) for row in range(len(completions))]
+
+        trainer.reward_funcs = [first_of_its_question] * len(trainer.reward_funcs)
+        trainer.train()
+        return torch.cat([p.detach().flatten() for p in trainer.model.parameters()]), computed
+
+    (whole, all_rows), (lean, some) = after_a_step(False), after_a_step(True)
+    assert some < all_rows
+    before = torch.cat([p.detach().flatten() for p in make_llama().parameters()])
+    assert (whole - before).abs().max() > 5e-3
+    # Adam makes steps of about the learning rate even of gradients that are all but rounding.
+    torch.testing.assert_close(lean, whole, atol=2e-4, rtol=0)
+
+
 def test_rows_that_begin_at_the_left_score_as_padded_ones(
     make_llama: Callable[..., Any], tiny_config: Callable[..., GRPOConfig], chat_tokenizer: Any
 ) -> None:

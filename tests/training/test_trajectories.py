@@ -34,7 +34,7 @@ def environments(music_dir: Path) -> Callable[[bool], SQLEnvironment]:
 
 def test_names_are_spelt_as_the_schema_spells_them(database: Database) -> None:
     sql = canonical_sql('SELECT  name FROM singer WHERE country  =  "France"', database)
-    assert sql == "SELECT Name FROM Singer WHERE Country = 'France'"
+    assert sql == "SELECT Singer.Name FROM Singer WHERE Singer.Country = 'France'"
 
 
 def test_piled_up_join_conditions_are_dealt_out(database: Database) -> None:
@@ -44,9 +44,43 @@ def test_piled_up_join_conditions_are_dealt_out(database: Database) -> None:
         database,
     )
     assert sql == (
-        "SELECT T3.Theme FROM Singer AS T1 JOIN Performance AS T2 ON T1.Singer_ID = T2.Singer_ID "
-        "JOIN Concert AS T3 ON T2.Concert_ID = T3.Concert_ID"
+        "SELECT Concert.Theme FROM Singer "
+        "JOIN Performance ON Singer.Singer_ID = Performance.Singer_ID "
+        "JOIN Concert ON Performance.Concert_ID = Concert.Concert_ID"
     )
+
+
+@pytest.mark.parametrize(
+    ("sql", "in_full"),
+    [
+        pytest.param(
+            "SELECT a.name FROM singer AS a JOIN singer AS b ON a.age = b.age WHERE b.name = 'Ann'",
+            "SELECT a.Name FROM Singer AS a JOIN Singer AS b ON a.Age = b.Age WHERE b.Name = 'Ann'",
+            id="joined with itself",
+        ),
+        pytest.param(
+            "SELECT name FROM singer t1 WHERE age = "
+            "(SELECT max(age) FROM singer t2 WHERE t2.country = t1.country)",
+            "SELECT T1.Name FROM Singer AS T1 WHERE T1.Age = "
+            "(SELECT MAX(Singer.Age) FROM Singer WHERE Singer.Country = T1.Country)",
+            id="referred to from an inner query on the same table",
+        ),
+        pytest.param(
+            "SELECT name FROM singer AS t1 WHERE EXISTS "
+            "(SELECT 1 FROM performance AS t2 WHERE t2.singer_id = t1.singer_id)",
+            "SELECT Singer.Name FROM Singer WHERE EXISTS(SELECT 1 FROM Performance "
+            "WHERE Performance.Singer_ID = Singer.Singer_ID)",
+            id="referred to from an inner query on another table",
+        ),
+        pytest.param(
+            "SELECT country, count(*) AS n FROM singer GROUP BY country ORDER BY n",
+            "SELECT Singer.Country, COUNT(*) AS n FROM Singer GROUP BY Singer.Country ORDER BY n",
+            id="the name of a result",
+        ),
+    ],
+)
+def test_every_column_says_which_table_it_is_of(sql: str, in_full: str, database: Database) -> None:
+    assert canonical_sql(sql, database) == in_full
 
 
 def test_a_query_that_cannot_be_parsed_is_only_folded(database: Database) -> None:
@@ -75,7 +109,7 @@ def test_a_plain_trajectory_describes_queries_and_answers(
     (trajectory,) = source.play([record])
     actions = [turn.action for turn in trajectory.turns]
     assert actions[:3] == ["DESCRIBE: Singer", "DESCRIBE: Performance", "DESCRIBE: Concert"]
-    assert actions[3].startswith("QUERY: SELECT T3.Theme FROM Singer AS T1")
+    assert actions[3].startswith("QUERY: SELECT Concert.Theme FROM Singer JOIN")
     assert actions[4] == "ANSWER: @last"
     assert all(turn.imitated for turn in trajectory.turns)
 
@@ -200,8 +234,8 @@ def looking(
 def test_values_are_listed_before_a_text_that_the_question_does_not_spell(
     environments: Callable[[bool], SQLEnvironment],
 ) -> None:
-    look = "QUERY: SELECT DISTINCT Country FROM Singer LIMIT 20"
-    query = "QUERY: SELECT Name FROM Singer WHERE Country = 'France'"
+    look = "QUERY: SELECT DISTINCT Singer.Country FROM Singer LIMIT 20"
+    query = "QUERY: SELECT Singer.Name FROM Singer WHERE Singer.Country = 'France'"
     for text in ("Which singers are French?", "Who is from FRANCE?"):
         actions = looking(environments, "music_french", text)
         assert actions == ["DESCRIBE: Singer", look, query, "ANSWER: @last"]
@@ -266,8 +300,8 @@ def test_after_an_empty_result_the_values_are_looked_at(
         environments, "music_french", ("QUERY", "SELECT Name FROM Singer WHERE Country = 'FRANCE'")
     )
     assert turns is not None
-    assert turns[1] == ("QUERY: SELECT DISTINCT Country FROM Singer LIMIT 20", True)
-    assert turns[2][0] == "QUERY: SELECT Name FROM Singer WHERE Country = 'France'"
+    assert turns[1] == ("QUERY: SELECT DISTINCT Singer.Country FROM Singer LIMIT 20", True)
+    assert turns[2][0] == "QUERY: SELECT Singer.Name FROM Singer WHERE Singer.Country = 'France'"
 
 
 def test_nothing_is_mended_where_no_query_failed(
