@@ -63,7 +63,7 @@ def practise(
     """
     dataset = Dataset.at(folder)
     others = [r for r in load_questions(dataset.questions_path) if r.split != name]
-    _check(Path(folder), others, splits, name)
+    check_names(Path(folder), others, splits, name)
     named = {record.database_name for record in others if record.split in splits}
     unseen = {record.database_name for record in others} - named
     hidden = [record for record in others if record.split not in splits]
@@ -92,9 +92,10 @@ def practise(
     return Practice(records, counts, tuple(sorted(unseen)), leaked)
 
 
-def _check(
+def check_names(
     folder: Path, records: Sequence[QuestionRecord], splits: Sequence[str], name: str
 ) -> None:
+    """Refuse splits that are not there, and a name that is another split's."""
     there = sorted({record.split for record in records})
     for split in splits:
         if split not in there:
@@ -105,14 +106,14 @@ def _check(
     if not _NAME.fullmatch(name):
         raise SourceError(f"the name {name!r} cannot be one of a split: use letters and digits")
     written = folder / "questions" / f"questions_{name}.json"
-    if name in ("train", "eval") or (written.exists() and not _is_practice(written, name)):
+    if name in ("train", "eval") or (written.exists() and not _is_made(written, name)):
         raise SourceError(
             f"{folder}: the split {name!r} holds other questions: choose another --name"
         )
 
 
-def _is_practice(path: Path, name: str) -> bool:
-    """Whether a question file was written here, and may be replaced."""
+def _is_made(path: Path, name: str) -> bool:
+    """Whether a question file was made from another, and may be replaced."""
     return all(f"-{name}-" in record.question_id for record in load_questions(path))
 
 

@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from sql_env.commands import data_checks
+from sql_env.commands.disguise import disguise
 from sql_env.commands.generate import generate
 from sql_env.commands.practise import practise
 
@@ -196,6 +197,7 @@ def add(
 
 
 app.command()(practise)
+app.command()(disguise)
 app.command()(data_checks.validate)
 app.command()(data_checks.stats)
 

@@ -17,7 +17,7 @@ from sqlglot import exp, parse_one
 from sqlglot.errors import SqlglotError
 
 from sql_env.core.database import Database
-from sql_env.training.full_names import name_tables_in_full
+from sql_env.worlds.full_names import name_tables_in_full
 
 
 def canonical_sql(sql: str, database: Database) -> str:

@@ -74,6 +74,8 @@ class WarmupConfig:
         recovery_split: the questions that are played to find failed queries; None plays those it
             imitated. Of questions that it knows by heart a model gets few wrong, and other ones.
         recovery_questions: play only so many questions to find failed queries; None plays all.
+        recovery_temperature: how it plays to find them. At 1 most mistakes are slips of the dice,
+            which the likeliest query would have mended; at 0 they are what it believes.
         recovery_rate: the second stage's learning rate, as a share of the first's.
         recovery_weight: how often each mended episode is shown in an epoch of the second stage.
         save_steps: a checkpoint every so many steps; a multiple of `logging_steps` makes the logged
@@ -87,6 +89,7 @@ class WarmupConfig:
     recovery_epochs: float = field(default=0.0, metadata={"min": 0.0})
     recovery_split: str | None = None
     recovery_questions: int | None = field(default=None, metadata={"min": 1})
+    recovery_temperature: float = field(default=1.0, metadata={"min": 0.0})
     recovery_rate: float = field(default=0.5, metadata={"above": 0.0})
     recovery_weight: int = field(default=1, metadata={"min": 1})
     weight_decay: float = field(default=0.01, metadata={"min": 0.0})

@@ -21,6 +21,16 @@ Batch = dict[str, Any]
 _NO_ADVANTAGE = 1e-6  # what rounding leaves of a difference of equal rewards
 
 
+def forget_trainers(model: Any) -> None:
+    """Undo what an earlier trainer did to `model`, so that the next one sets it up itself.
+
+    Accelerate wraps `forward` in autocast once and never again; TRL replaces `forward`. A second
+    trainer on the same model would silently train in fp32, at several times the memory.
+    """
+    for name in ("forward", "_original_forward", "_is_accelerate_prepared"):
+        model.__dict__.pop(name, None)
+
+
 class LeanSFTTrainer(SFTTrainer):  # type: ignore[misc]
     """`SFTTrainer` on batches padded on the right, whose padding nothing attends to."""
 

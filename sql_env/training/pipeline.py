@@ -105,7 +105,7 @@ def build_trainer(
     """
     os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
     from sql_env.training.callbacks import RunLogCallback
-    from sql_env.training.lean import LeanGRPOTrainer
+    from sql_env.training.lean import LeanGRPOTrainer, forget_trainers
     from sql_env.training.rewards import REWARD_FUNCTIONS
 
     keeper = RunLogCallback(RunLog(config.output_dir), config.transcripts_per_round)
@@ -119,6 +119,7 @@ def build_trainer(
         from sql_env.training.tool_environment import SQLToolEnvironment
 
         player = {"environment_factory": partial(SQLToolEnvironment, config)}
+    forget_trainers(model)
     trainer = LeanGRPOTrainer(
         model=model,
         args=config.to_trl(),

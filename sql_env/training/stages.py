@@ -22,7 +22,7 @@ from trl import SFTConfig
 
 from sql_env.training.callbacks import WholeCheckpoints
 from sql_env.training.config import GRPOConfig
-from sql_env.training.lean import LeanSFTTrainer
+from sql_env.training.lean import LeanSFTTrainer, forget_trainers
 from sql_env.training.run_log import COMPLETE, RunLog
 
 if TYPE_CHECKING:
@@ -142,6 +142,7 @@ def train_stage(
     if not resume and arguments.should_save:
         folder.clear()
     examples = make_examples()
+    forget_trainers(model)
     trainer = StageTrainer(
         model=model,
         args=arguments,

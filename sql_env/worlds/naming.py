@@ -90,20 +90,21 @@ class Style:
         words = key.split("_")
         if self.plural_tables and countable:
             words[-1] = plural(words[-1])
-        return self._spelled(words)
+        return self.spelled(words)
 
     def column(self, key: str) -> str:
-        return self._spelled(key.split("_"))
+        return self.spelled(key.split("_"))
 
     def primary_key(self, table_key: str) -> str:
         words = ["id"] if self.key_form == "id" else [*table_key.split("_"), "id"]
-        return self._spelled(words)
+        return self.spelled(words)
 
     def reference(self, role: str) -> str:
         words = role.split("_") if self.bare_references else [*role.split("_"), "id"]
-        return self._spelled(words)
+        return self.spelled(words)
 
-    def _spelled(self, words: list[str]) -> str:
+    def spelled(self, words: list[str]) -> str:
+        """A name of these words."""
         if self.short:
             words = [_SHORT.get(word, word) for word in words]
         text = "_".join(words)

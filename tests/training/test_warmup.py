@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from sql_env.questions import QuestionLoadError
 from sql_env.training.config import GRPOConfig
@@ -65,6 +66,31 @@ def test_a_mended_episode_can_be_shown_several_times(
     folder, counts = warmed(recovery_weight=3, recovery_questions=4)
     assert len(asked(folder / MENDED)) == 4
     assert counts == {"imitate": 6, "recover": 6 + 3 * 4}
+
+
+def test_at_a_temperature_of_zero_a_question_is_always_answered_alike(
+    warmed: Callable[..., tuple[Path, dict[str, int]]],
+) -> None:
+    for temperature, alike in ((0.0, True), (1.0, False)):
+        folder, _ = warmed(recovery_split="eval*2", recovery_temperature=temperature)
+        mistakes: dict[str, set[str]] = {}
+        for trajectory in load_trajectories(folder / MENDED):
+            mistakes.setdefault(trajectory.question_id, set()).add(trajectory.turns[0].action)
+        assert all(len(actions) == 1 for actions in mistakes.values()) == alike
+
+
+def test_both_stages_train_in_mixed_precision(
+    tiny_config: MakeConfig, make_llama: Callable[..., Any], chat_tokenizer: Any
+) -> None:
+    model, mixed = make_llama(), []
+
+    def look(layer: Any, *_: Any) -> None:
+        if layer.training:
+            mixed.append(torch.is_autocast_enabled("cpu"))
+
+    model.model.layers[0].register_forward_hook(look)
+    warm_up(tiny_config(step_budget=6, precision="bf16", warmup=SHORT), model, chat_tokenizer)
+    assert mixed == [True, True]
 
 
 def test_a_split_that_is_not_there_is_refused_before_anything_is_trained(

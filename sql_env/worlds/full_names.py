@@ -16,28 +16,38 @@ def name_tables_in_full(tree: exp.Expr, database: Database) -> None:
     A table that is joined with itself keeps its aliases, and so does one that an inner query refers
     to while it reads the same table again. What cannot be told apart is left as it is.
     """
-    tables = {id(select): _tables_of(select) for select in tree.find_all(exp.Select)}
-    owners: list[tuple[exp.Column, exp.Table]] = []
-    kept = {id(table) for own in tables.values() for table in _joined_with_itself(own)}
-    for column in tree.find_all(exp.Column):
-        passed: list[exp.Table] = []
-        for select in _enclosing(column):
-            owner = _owner(column, select, tables[id(select)], database)
-            if owner is not None:
-                owners.append((column, owner))
-                if owner.name.lower() in {table.name.lower() for table in passed}:
-                    kept.add(id(owner))
-                break
-            passed += tables[id(select)]
-    for column, owner in owners:
+    found = list(columns_and_tables(tree, database))
+    kept = {id(owner) for _, owner, hidden in found if hidden}
+    for select in tree.find_all(exp.Select):
+        kept |= {id(table) for table in _joined_with_itself(_tables_of(select))}
+    for column, owner, _ in found:
         if id(owner) not in kept:
             column.set("table", exp.to_identifier(owner.name))
         elif owner.alias:
             column.set("table", exp.to_identifier(owner.alias))
-    for own in tables.values():
-        for table in own:
+    for select in tree.find_all(exp.Select):
+        for table in _tables_of(select):
             if id(table) not in kept:
                 table.set("alias", None)
+
+
+def columns_and_tables(
+    tree: exp.Expr, database: Database
+) -> Iterator[tuple[exp.Column, exp.Table, bool]]:
+    """Every column whose table can be told, and that table.
+
+    The third is whether a query in between reads a table of the same name, so that the name alone
+    would mean that one.
+    """
+    for column in tree.find_all(exp.Column):
+        passed: set[str] = set()
+        for select in _enclosing(column):
+            tables = _tables_of(select)
+            owner = _owner(column, select, tables, database)
+            if owner is not None:
+                yield column, owner, owner.name.lower() in passed
+                break
+            passed |= {table.name.lower() for table in tables}
 
 
 def _tables_of(select: exp.Select) -> list[exp.Table]:
