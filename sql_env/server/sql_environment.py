@@ -226,11 +226,6 @@ class SQLEnvironment:
         return self._last_result if self._question else None
 
     @property
-    def last_result_is_empty(self) -> bool:
-        """The last successful query returned no rows."""
-        return self._last_result is not None and not self._last_result.rows
-
-    @property
     def shown_result(self) -> QueryResult | None:
         """What the sandbox returned for the last action, whatever the action was."""
         return self._shown_result if self._question else None

@@ -178,9 +178,15 @@ def _resolve(model_name: str) -> Path | str:
                 f"cannot load {model_name!r}: the folder has no {', '.join(MODEL_CONFIGS)}{hint}"
             )
         return folder
-    if folder.is_absolute() or model_name.startswith((".", "~")) or model_name.count("/") > 1:
+    # `checkpoints/misspelt` has the form of a hub id, but people mean the folder they have.
+    beside = folder.parent != Path() and folder.parent.is_dir()
+    is_path = folder.is_absolute() or model_name.startswith((".", "~")) or model_name.count("/") > 1
+    if is_path or beside:
+        others = sorted(path.name for path in folder.parent.glob("*/")) if beside else []
+        there = f"; {folder.parent} holds {', '.join(others)}" if others else ""
         raise ModelLoadError(
-            f"cannot load {model_name!r}: there is no such folder (a run keeps its model in model/)"
+            f"cannot load {model_name!r}: there is no such folder (a run keeps its model in "
+            f"model/){there}"
         )
     return model_name
 

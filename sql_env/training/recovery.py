@@ -1,8 +1,8 @@
 """How to go on after a query that failed: learned from the policy's own mistakes.
 
 A policy that was only shown flawless episodes has never seen its own errors, and repeats them. So
-it plays the training questions; wherever its query fails, or comes back empty although the answer
-is not, the analyst takes over from there: looks at what was missed, mends the query and answers.
+it plays the training questions; wherever its query fails, or finds nothing although there is
+something, the analyst takes over from there: looks at what was missed, mends the query and answers.
 Only the analyst's turns are imitated.
 """
 
@@ -11,6 +11,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
+from sql_env.core.database import Row
 from sql_env.models import QuestionRecord, SQLAction
 from sql_env.server.sql_environment import SQLEnvironment
 from sql_env.training.canonical_sql import canonical_sql, comparisons, tables_in_order
@@ -49,11 +50,11 @@ def recover(
         if analyst.observation.done or action.action_type == "ANSWER":
             return None
         seen = analyst.act(action.action_type, action.argument, imitated=False)
-        if action.action_type == "QUERY" and (seen.error or environment.last_result_is_empty):
+        if action.action_type == "QUERY" and (seen.error or _found_nothing(environment)):
             break
     else:
         return None
-    if analyst.observation.done or _gold_is_empty(environment, record):
+    if analyst.observation.done or _nothing_is_right(environment, record):
         return None
     with database_of(environment, record) as database:
         query = canonical_sql(record.gold_sql, database)
@@ -71,6 +72,15 @@ def recover(
     return analyst.finish(query)
 
 
-def _gold_is_empty(environment: SQLEnvironment, record: QuestionRecord) -> bool:
+def _found_nothing(environment: SQLEnvironment) -> bool:
+    """No rows, or what an aggregate makes of none: a single row of zeros and NULLs."""
+    return environment.last_result is not None and _is_nothing(environment.last_result.rows)
+
+
+def _nothing_is_right(environment: SQLEnvironment, record: QuestionRecord) -> bool:
     with database_of(environment, record) as database:
-        return not database.query(record.gold_sql).rows
+        return _is_nothing(database.query(record.gold_sql).rows)
+
+
+def _is_nothing(rows: Sequence[Row]) -> bool:
+    return not rows or (len(rows) == 1 and not any(rows[0]))

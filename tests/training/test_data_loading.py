@@ -92,6 +92,15 @@ def test_a_path_that_is_not_there_is_no_hub_id(name: str) -> None:
         load_model_and_tokenizer(name)
 
 
+def test_a_misspelt_folder_is_not_asked_of_the_hub(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "checkpoints" / "small").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ModelLoadError, match="no such folder .*; checkpoints holds small"):
+        load_model_and_tokenizer("checkpoints/smal")
+
+
 def test_a_run_folder_points_to_the_models_in_it(tmp_path: Path) -> None:
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / "config.json").write_text("{}")

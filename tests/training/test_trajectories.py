@@ -304,6 +304,18 @@ def test_after_an_empty_result_the_values_are_looked_at(
     assert turns[2][0] == "QUERY: SELECT Singer.Name FROM Singer WHERE Singer.Country = 'France'"
 
 
+def test_a_count_of_nothing_is_mended_like_an_empty_result(
+    environments: Callable[[bool], SQLEnvironment],
+) -> None:
+    for query in (
+        "SELECT COUNT(*) FROM Singer WHERE Country = 'FRANCE'",
+        "SELECT SUM(Age) FROM Singer WHERE Country = 'FRANCE'",
+    ):
+        turns = recovered(environments, "music_count", ("QUERY", query))
+        assert turns is not None
+        assert turns[1:] == [("QUERY: SELECT COUNT(*) FROM Singer", True), ("ANSWER: @last", True)]
+
+
 def test_nothing_is_mended_where_no_query_failed(
     environments: Callable[[bool], SQLEnvironment],
 ) -> None:
