@@ -97,7 +97,7 @@ def test_a_misspelt_folder_is_not_asked_of_the_hub(
 ) -> None:
     (tmp_path / "checkpoints" / "small").mkdir(parents=True)
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(ModelLoadError, match="no such folder .*; checkpoints holds small"):
+    with pytest.raises(ModelLoadError, match=r"no such folder .*; checkpoints holds small"):
         load_model_and_tokenizer("checkpoints/smal")
 
 
