@@ -75,7 +75,9 @@ def comparisons(sql: str, database: Database) -> Iterator[Comparison]:
             continue
         for table in [column.table, *tables_in_order(sql, database)]:
             schema = database.schema(table)
-            names = {item.name.lower(): item.name for item in schema.columns} if schema else {}
+            if schema is None:
+                continue
+            names = {item.name.lower(): item.name for item in schema.columns}
             if column.name.lower() in names:
                 yield Comparison(schema.name, names[column.name.lower()], texts[0].name)
                 break
