@@ -88,7 +88,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "num_generations": 8,
         "per_device_train_batch_size": 16,
         "gradient_accumulation_steps": 4,
-        "learning_rate": 3e-4,
+        "learning_rate": 1e-4,
         "max_steps": 52,
         "logging_steps": 1,
         "save_steps": 1000,
