@@ -112,6 +112,7 @@ def new_axes(title: str, ylabel: str) -> tuple[Any, Any]:
     axes = figure.add_subplot()
     axes.set_title(title, loc="left", fontsize=11)
     axes.set_xlabel("step")
+    axes.xaxis.get_major_locator().set_params(integer=True)
     axes.set_ylabel(ylabel)
     axes.grid(axis="y", color="#e2e8f0")
     axes.spines[["top", "right"]].set_visible(False)
