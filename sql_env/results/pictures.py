@@ -18,21 +18,9 @@ from sql_env.training.plots import (
 )
 from sql_env.training.run_log import RunLog
 
-COLOURS = tuple(
-    [
-        "#94a3b8",
-        "#2563eb",
-        "#d97706",
-        "#059669",
-        "#7c3aed",
-        "#dc2626",
-        "#0891b2",
-        "#4d7c0f",
-        "#db2777",
-        "#1e293b",
-        "#a16207",
-        "#5eead4",
-    ]
+COLOURS = (
+    *("#94a3b8", "#2563eb", "#d97706", "#059669", "#7c3aed", "#dc2626"),
+    *("#0891b2", "#4d7c0f", "#db2777", "#1e293b", "#a16207", "#5eead4"),
 )
 CURVES = {
     "warmup": ("loss", "Warm-up: loss on the model's own turns", "loss"),
