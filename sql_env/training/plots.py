@@ -106,13 +106,14 @@ def new_axes(title: str, ylabel: str) -> tuple[Any, Any]:
     # Figure without pyplot: no global list of figures to grow, no window to open.
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
+    from matplotlib.ticker import MaxNLocator
 
     figure = Figure(figsize=(7.5, 4), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()
     axes.set_title(title, loc="left", fontsize=11)
     axes.set_xlabel("step")
-    axes.xaxis.get_major_locator().set_params(integer=True)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_ylabel(ylabel)
     axes.grid(axis="y", color="#e2e8f0")
     axes.spines[["top", "right"]].set_visible(False)
