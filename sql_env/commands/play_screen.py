@@ -81,10 +81,10 @@ class Prompt:
 def _columns(schema_info: str) -> list[str]:
     """The column names that DESCRIBE has revealed so far."""
     names = [
-        line.split()[0]
+        line.split()[0].rpartition(".")[2]
         for block in schema_info.split("\n\n")
         for line in block.split("\n")[1:]
-        if line.strip() and " -> " not in line
+        if line.strip() and " -> " not in line and " = " not in line
     ]
     return list(dict.fromkeys(names))
 

@@ -55,8 +55,10 @@ class LeanGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         one_update = self.args.steps_per_generation == self.args.gradient_accumulation_steps
         if played is None or played is before or not one_update:
             return inputs
-        # Other losses divide by the rows or tokens of a micro-batch, and KL is about every row.
-        teaches_all = self.beta != 0 or self.loss_type not in ("dapo", "cispo")
+        # Other losses divide by the rows or tokens of a micro-batch, and KL is about every row;
+        # several processes gather their rows, and need as many each.
+        alone = self.accelerator.num_processes == 1
+        teaches_all = self.beta != 0 or self.loss_type not in ("dapo", "cispo") or not alone
         self._buffered_inputs = ordered = by_length(played, drop_idle=not teaches_all)
         return ordered[int(self._step % self.args.steps_per_generation)]
 

@@ -122,7 +122,7 @@ class TestRecording:
         assert second["steps"][0]["argument"] == "singer"
 
 
-def test_a_terminal_completes_table_names(music_dir: Path) -> None:
+def test_a_terminal_completes_the_names_of_tables_and_columns(music_dir: Path) -> None:
     """Drive the command through a pseudo-terminal, as a person at a keyboard does."""
     pytest.importorskip("readline")
     mine, theirs = pty.openpty()
@@ -138,6 +138,8 @@ def test_a_terminal_completes_table_names(music_dir: Path) -> None:
         os.write(mine, b"desc\tPerf\t\n")
         seen = read_until(mine, "14 steps left > ")
         assert "Performance (4 rows)" in seen
+        os.write(mine, b"select max(Conc\t_I\t) from Performance\n")
+        assert "max(Concert_ID)" in read_until(mine, "13 steps left > ")
         os.write(mine, b"answer 4\n")
         assert "Correct" in read_until(mine, "reward 1")
         process.wait(timeout=30)

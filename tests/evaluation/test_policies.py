@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -121,6 +123,16 @@ class TestRandom:
         result = evaluate(music, RandomPolicy(), samples=60)
         assert result.summary.error_kinds == {}
         assert result.summary.actions["QUERY"] > 50
+
+    def test_it_asks_for_columns_there_are(self, music: SQLEnvironment) -> None:
+        """A quoted name that is none would be read as a text, without an error."""
+        result = evaluate(music, RandomPolicy(), samples=60)
+        queries = [s.argument for e in result.episodes for s in e.steps if s.action_type == "QUERY"]
+        named = {name for query in queries for name in re.findall(r'"([^"]+)"', query)}
+        tables = {"Singer", "Concert", "Performance"}
+        columns = {"Singer_ID", "Name", "Country", "Age", "Concert_ID", "Theme", "Year"}
+        assert named <= tables | columns
+        assert len(named & columns) > 3
 
     def test_types_its_answers_where_references_are_off(self, music: SQLEnvironment) -> None:
         env = SQLEnvironment(db_dir=music.db_dir, questions=music.questions, allow_last=False)
