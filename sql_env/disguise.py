@@ -18,8 +18,8 @@ from sqlglot.errors import SqlglotError
 
 from sql_env.core.database import Database, open_database, release
 from sql_env.models import QuestionRecord
-from sql_env.practice import check_names
-from sql_env.questions import Dataset, load_questions
+from sql_env.practice import other_questions
+from sql_env.questions import Dataset
 from sql_env.sources.merge import add_dataset
 from sql_env.sources.writing import write_dataset
 from sql_env.worlds.renaming import NewNames, drawn_names, renamed_copy, renamed_sql
@@ -61,15 +61,14 @@ def disguise(
         DatasetWriteError: the disk is full or the place cannot be written.
     """
     dataset = Dataset.at(folder)
-    others = [r for r in load_questions(dataset.questions_path) if r.split != name]
-    check_names(Path(folder), others, splits, name)
+    others = other_questions(dataset, splits, name)
     asked: dict[str, list[QuestionRecord]] = {}
     for record in others:
         if record.split in splits:
             asked.setdefault(record.database_name, []).append(record)
     records: list[QuestionRecord] = []
     written: dict[str, Path] = {}
-    uncopied = []
+    changed, uncopied = 0, []
     with tempfile.TemporaryDirectory() as scratch:
         for database in sorted(asked):
             for number in range(1, copies + 1):
@@ -82,6 +81,7 @@ def disguise(
                     uncopied.append(database)
                     break
                 written[alias] = target
+                changed += len(asked[database]) - len(found)
                 about = {"database_name": alias, "split": name}
                 records += [
                     QuestionRecord.model_validate(
@@ -97,8 +97,7 @@ def disguise(
         together = Path(scratch) / name
         write_dataset(together, records, written, {})
         add_dataset(together, Path(folder), name)
-    expected = copies * sum(len(some) for some in asked.values())
-    return Disguise(records, len(written), expected - len(records), tuple(uncopied))
+    return Disguise(records, len(written), changed, tuple(uncopied))
 
 
 def _renamed(
@@ -106,13 +105,15 @@ def _renamed(
 ) -> list[tuple[QuestionRecord, dict[str, object]]]:
     """The questions that have the same rows under new names, and what changes in them."""
     database = open_database(source)
-    names = drawn_names(database, draw)
-    renamed_copy(database, source, target, names)
-    copy = open_database(target)
     try:
-        return list(_same_rows(records, database, copy, names))
+        names = drawn_names(database, draw)
+        renamed_copy(database, source, target, names)
+        copy = open_database(target)
+        try:
+            return list(_same_rows(records, database, copy, names))
+        finally:
+            release(copy)
     finally:
-        release(copy)
         release(database)
 
 

@@ -62,8 +62,7 @@ def practise(
         DatasetWriteError: the disk is full or the place cannot be written.
     """
     dataset = Dataset.at(folder)
-    others = [r for r in load_questions(dataset.questions_path) if r.split != name]
-    check_names(Path(folder), others, splits, name)
+    others = other_questions(dataset, splits, name)
     named = {record.database_name for record in others if record.split in splits}
     unseen = {record.database_name for record in others} - named
     hidden = [record for record in others if record.split not in splits]
@@ -92,10 +91,21 @@ def practise(
     return Practice(records, counts, tuple(sorted(unseen)), leaked)
 
 
-def check_names(
+def other_questions(dataset: Dataset, splits: Sequence[str], name: str) -> list[QuestionRecord]:
+    """All questions but those of the split `name`, which is about to be made from `splits`.
+
+    Raises:
+        QuestionLoadError: the dataset cannot be read.
+        SourceError: a split is not there, or the name is another split's.
+    """
+    records = [r for r in load_questions(dataset.questions_path) if r.split != name]
+    _check(dataset.questions_path.parent, records, splits, name)
+    return records
+
+
+def _check(
     folder: Path, records: Sequence[QuestionRecord], splits: Sequence[str], name: str
 ) -> None:
-    """Refuse splits that are not there, and a name that is another split's."""
     there = sorted({record.split for record in records})
     for split in splits:
         if split not in there:

@@ -1,8 +1,8 @@
 """The same database and the same queries under other names.
 
     names = drawn_names(database, random.Random(1))
-    renamed_copy(path, other_path, names)
-    renamed_sql("SELECT StuID FROM Student", database, names)    # SELECT STUDENTS.STUDENT_ID FROM …
+    renamed_copy(database, path, other_path, names)
+    renamed_sql("SELECT StuID FROM Student", database, names)    # SELECT STUDENT_ID FROM STUDENTS
 
 A model that meets a schema a hundred times knows its names by heart and never learns to read them.
 Under new names the same question has the same rows, but its query has to be copied from the schema.
@@ -74,7 +74,7 @@ def _words(name: str, written_out: bool) -> list[str]:
 
 
 def _unused(wanted: str, old: str, taken: Iterable[str]) -> str:
-    """`wanted`, or the first of `old`, `wanted_2`, … that no neighbour has."""
+    """`wanted`, or the first of `old`, `old_2`, … that no neighbour has."""
     lowered = {name.lower() for name in taken}
     usable = bool(wanted) and not wanted[0].isdigit()
     choices = [wanted] * usable + [old] + [f"{old}_{number}" for number in range(2, 99)]
@@ -88,8 +88,8 @@ def renamed_copy(database: Database, source: Path, target: Path, names: NewNames
         sqlite3.Error: a table cannot be read or written.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
-    with closing(sqlite3.connect(target)) as connection:
-        connection.execute("ATTACH ? AS old", (f"file:{source}?mode=ro",))
+    with closing(sqlite3.connect(target, uri=True)) as connection:  # a URI can be read-only
+        connection.execute("ATTACH ? AS old", (f"{source.resolve().as_uri()}?mode=ro",))
         for name, new in names.tables.items():
             schema = _schema(database, name)
             connection.execute(_definition(schema, names))

@@ -89,6 +89,15 @@ def test_a_copy_has_the_rows_the_types_and_the_keys(
     assert copy.query("SELECT * FROM vocalists").rows == before
 
 
+def test_a_path_may_look_like_an_address(path: Path, tmp_path: Path) -> None:
+    odd = tmp_path / "what? 100%#1.sqlite"
+    odd.write_bytes(path.read_bytes())
+    renamed_copy(open_database(odd), odd, tmp_path / "a #copy?.sqlite", PLAIN)
+    copy = open_database(tmp_path / "a #copy?.sqlite")
+    assert copy.query("SELECT count(*) FROM vocalists").rows == ((4,),)
+    assert odd.read_bytes() == path.read_bytes()
+
+
 def test_drawn_names_give_the_same_answers(
     path: Path, database: Database, music_dir: Path, tmp_path: Path
 ) -> None:
