@@ -10,6 +10,10 @@ import re
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 
+from sql_env.core.render import spelt_identifier
+
+# A table with more columns is not listed again after every mistake: DESCRIBE has shown them.
+_COLUMNS_LISTED = 16
 _NO_COLUMN = re.compile(r"^no such column: (?:(?:.*\.)?(?P<table>[^.]+)\.)?(?P<name>[^.]+)$")
 _AMBIGUOUS = re.compile(r"^ambiguous column name: (?P<name>.+)$")
 _NO_TABLE = re.compile(r"^no such table: (?P<name>.+)$")
@@ -18,7 +22,11 @@ _NO_TABLE = re.compile(r"^no such table: (?P<name>.+)$")
 def explain_sql_error(
     message: str, tables: Sequence[str], described: Mapping[str, Sequence[str]]
 ) -> str:
-    """`message` with a hint drawn from the tables' names and the columns already described."""
+    """`message` with a hint drawn from the tables' names and the columns already described.
+
+    A query that asks a described table for a column it does not have is told the ones it has: the
+    name meant may be nothing like the one that was written.
+    """
     if match := _NO_TABLE.match(message):
         return f"{message}. {nearest(match['name'], tables)}Tables: {', '.join(tables)}"
     if match := _AMBIGUOUS.match(message):
@@ -26,16 +34,21 @@ def explain_sql_error(
         return f"{message}. Did you mean {' or '.join(owners)}?" if owners else message
     if match := _NO_COLUMN.match(message):
         owners = _owners(match["name"], described)
-        named = f"{match['table']}.{match['name']}".lower()
+        named = _full_name(match["table"] or "", match["name"]).lower()
         for owner, table in owners.items():
             if owner.lower() == named:
                 return f"{message}. The query does not read {table}: JOIN it"
+        columns = _columns_of(match["table"] or "", described)
         if owners:
-            return f"{message}. Did you mean {' or '.join(owners)}?"
-        seen = {f"{table}.{column}": column for table in described for column in described[table]}
+            return f"{message}. Did you mean {' or '.join(owners)}?{columns}"
+        seen = {
+            _full_name(table, column): column for table in described for column in described[table]
+        }
         near = get_close_matches(match["name"].lower(), [c.lower() for c in seen.values()], n=1)
         guess = next((full for full, column in seen.items() if [column.lower()] == near), None)
-        return f"{message}. " + (f"Did you mean {guess}?" if guess else "DESCRIBE shows columns")
+        if guess:
+            return f"{message}. Did you mean {guess}?{columns}"
+        return f"{message}.{columns or ' DESCRIBE shows columns'}"
     return message
 
 
@@ -47,10 +60,23 @@ def nearest(name: str, names: Sequence[str]) -> str:
 
 
 def _owners(column: str, described: Mapping[str, Sequence[str]]) -> dict[str, str]:
-    """`table.column`, spelt as described, and its table, for every table with such a column."""
+    """`table.column`, spelt as DESCRIBE does, and its table, for every table with such a column."""
     return {
-        f"{table}.{name}": table
+        _full_name(table, name): table
         for table, columns in described.items()
         for name in columns
         if name.lower() == column.lower()
     }
+
+
+def _columns_of(table: str, described: Mapping[str, Sequence[str]]) -> str:
+    """' X has a, b, c' for a table that was described and is not too wide, or nothing."""
+    for name, columns in described.items():
+        if name.lower() == table.lower() and len(columns) <= _COLUMNS_LISTED:
+            names = ", ".join(spelt_identifier(column) for column in columns)
+            return f" {spelt_identifier(name)} has {names}"
+    return ""
+
+
+def _full_name(table: str, column: str) -> str:
+    return f"{spelt_identifier(table)}.{spelt_identifier(column)}"

@@ -9,10 +9,10 @@ from dataclasses import asdict, dataclass
 from statistics import fmean
 from typing import Any, NamedTuple
 
+from sql_env.core.render import NO_ROWS
 from sql_env.evaluation.episodes import EpisodeResult
 
 Z_95 = 1.959963984540054
-NO_ROWS = "(no rows)"  # how the text of an empty result ends
 
 
 class Rate(NamedTuple):

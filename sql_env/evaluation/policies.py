@@ -109,9 +109,9 @@ def _described_columns(table: str, schema_info: str) -> list[str]:
     if start < 0:
         return []
     lines = schema_info[start:].partition("\n\n")[0].split("\n")[1:]
-    own = f"{table}."
+    own = f" {table}."
     return [
-        line.partition(" ")[0].removeprefix(own)
+        line.removeprefix(own).partition(" ")[0]
         for line in lines
         if " -> " not in line and " = " not in line
     ]

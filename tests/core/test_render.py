@@ -151,12 +151,12 @@ def test_a_schema_is_one_line_per_column_and_key() -> None:
     )
     assert render_schema(schema) == (
         "singer (7 rows)\n"
-        "singer.id integer primary key\n"
-        'singer."Home Town" varchar(20)\n'
-        "singer.stadium_id\n"
-        "singer.label text\n"
-        "singer.stadium_id = stadium.id\n"
-        "singer.label -> label"
+        " singer.id integer primary key\n"
+        ' singer."Home Town" varchar(20)\n'
+        " singer.stadium_id\n"
+        " singer.label text\n"
+        " singer.stadium_id = stadium.id\n"
+        " singer.label -> label"
     )
 
 

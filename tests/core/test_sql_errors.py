@@ -19,6 +19,29 @@ def test_a_misspelt_column_gets_its_neighbour() -> None:
     assert told.endswith("Did you mean singer.Singer_ID?")
 
 
+def test_a_table_without_the_column_is_told_what_it_has() -> None:
+    described = {
+        "building": ["Name"],
+        "Institution": ["Institution_id", "Institution", "Home Town"],
+    }
+    told = explain_sql_error("no such column: institution.Name", ["Institution"], described)
+    has = 'Institution has Institution_id, Institution, "Home Town"'
+    assert told == f"no such column: institution.Name. Did you mean building.Name? {has}"
+    told = explain_sql_error("no such column: Institution.Zip", ["Institution"], described)
+    assert told == f"no such column: Institution.Zip. {has}"
+
+
+def test_a_wide_table_is_not_listed_again() -> None:
+    wide = {"t": [f"c{number}" for number in range(40)]}
+    told = explain_sql_error("no such column: t.Zip", ["t"], wide)
+    assert told == "no such column: t.Zip. DESCRIBE shows columns"
+
+
+def test_a_hint_is_spelt_as_a_query_must() -> None:
+    told = explain_sql_error("no such column: T1.home town", ["t"], {"t": ["Home Town"]})
+    assert told.endswith('Did you mean t."Home Town"?')
+
+
 def test_columns_of_tables_not_described_are_never_offered() -> None:
     told = explain_sql_error("no such column: Theme", TABLES, {})
     assert told == "no such column: Theme. DESCRIBE shows columns"
