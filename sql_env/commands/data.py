@@ -81,6 +81,10 @@ def spider(
         int,
         typer.Option(min=0, help="With --wide: keep so many more apart, to learn by reward only."),
     ] = 0,
+    trial: Annotated[
+        int,
+        typer.Option(min=0, help="With --wide: and so many more, to make mistakes and mend them."),
+    ] = 0,
     split_by: SplitOption = Split.question,
     seed: SeedOption = 42,
     url: UrlOption = None,
@@ -113,6 +117,7 @@ def spider(
                         wide=wide,
                         hold_out=hold_out,
                         fresh=fresh,
+                        trial=trial,
                         seed=seed,
                     )
                 )
@@ -120,6 +125,7 @@ def spider(
                 "wide": wide,
                 "hold_out": hold_out,
                 "fresh": fresh,
+                "trial": trial,
                 "split_by": split_by,
                 "seed": seed,
             }

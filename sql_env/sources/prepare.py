@@ -40,6 +40,7 @@ def prepare_spider(
     wide: bool = False,
     hold_out: int = 0,
     fresh: int = 0,
+    trial: int = 0,
     seed: int = 42,
 ) -> Prepared:
     """The core set, split in train and eval; with `wide` every other training question.
@@ -52,14 +53,17 @@ def prepare_spider(
         hold_out: keep whole databases with so many of these apart, in the split `unseen`.
         fresh: likewise, of the rest, in the split `fresh`: to be learned by reward alone, on
             databases that a warm-up on `wide` has not shown.
+        trial: likewise, of what then remains, in the split `trial`: where a warmed-up model makes
+            mistakes that can be mended.
         seed: of the split and of the choice of databases to hold out.
 
     Raises:
         SourceError: a core database is not in the source, one of its gold queries does not run, or
             the arguments do not fit together.
     """
-    if (hold_out or fresh) and not wide:
-        name = "--hold-out" if hold_out else "--fresh"
+    kept_apart = {"--hold-out": hold_out, "--fresh": fresh, "--trial": trial}
+    if any(kept_apart.values()) and not wide:
+        name = next(name for name, wanted in kept_apart.items() if wanted)
         raise SourceError(f"{name} takes its questions from the wide set: add --wide")
     chosen = only_databases(source, databases)
     core, left_out = enrich(chosen.questions, chosen.databases)
@@ -73,13 +77,30 @@ def prepare_spider(
     if wide:
         others, more_left_out = _wide(source, databases)
         left_out += more_left_out
-        unseen = hold_out_databases(others, hold_out, seed) if hold_out else set()
-        rest = [item for item in others if item.database_name not in unseen]
-        new = hold_out_databases(rest, fresh, seed, leak_free=False) if fresh else set()
-        records += _marked((item for item in rest if item.database_name not in new), "wide")
-        records += _marked((item for item in others if item.database_name in unseen), "unseen")
-        records += _marked((item for item in rest if item.database_name in new), "fresh")
+        unseen, others = _apart(others, "unseen", "--hold-out", hold_out, seed)
+        # Nothing is measured on the other two, so they may share golds with the rest.
+        new, others = _apart(others, "fresh", "--fresh", fresh, seed, leak_free=False)
+        tried, others = _apart(others, "trial", "--trial", trial, seed, leak_free=False)
+        records += [*_marked(others, "wide"), *unseen, *new, *tried]
     return Prepared(records, left_out)
+
+
+def _apart(
+    records: Sequence[QuestionRecord],
+    split: str,
+    option: str,
+    at_least: int,
+    seed: int,
+    *,
+    leak_free: bool = True,
+) -> tuple[list[QuestionRecord], list[QuestionRecord]]:
+    """The questions of some whole databases, marked as `split`, and all the others."""
+    chosen: set[str] = set()
+    if at_least:
+        chosen = hold_out_databases(records, at_least, seed, option=option, leak_free=leak_free)
+    taken = (record for record in records if record.database_name in chosen)
+    others = [record for record in records if record.database_name not in chosen]
+    return list(_marked(taken, split)), others
 
 
 def prepare_all(

@@ -130,7 +130,12 @@ def _traits(record: QuestionRecord, group: list[QuestionRecord]) -> list[Hashabl
 
 
 def hold_out_databases(
-    records: Sequence[QuestionRecord], at_least: int, seed: int, *, leak_free: bool = True
+    records: Sequence[QuestionRecord],
+    at_least: int,
+    seed: int,
+    *,
+    option: str = "--hold-out",
+    leak_free: bool = True,
 ) -> set[str]:
     """Databases, drawn by seed, that together have at least so many questions.
 
@@ -138,19 +143,20 @@ def hold_out_databases(
     hardness levels are among them, and no gold query that the other databases have too.
 
     Args:
+        option: what asked for them, for messages.
         leak_free: False lets golds be shared, where nothing is measured on these databases.
 
     Raises:
         SourceError: there is no such choice.
     """
-    option = f"--{'hold-out' if leak_free else 'fresh'} {at_least}"
+    asked = f"{option} {at_least}"
     sizes = Counter(record.database_name for record in records)
     largest = max(at_least // 8, min(sizes.values(), default=0))
     pool = sorted(name for name, size in sizes.items() if size <= largest)
     together = sum(sizes[name] for name in pool)
     if together < at_least:
         raise SourceError(
-            f"{option}: the databases of at most {largest} questions have only "
+            f"{asked}: the databases of at most {largest} questions have only "
             f"{together} together: ask for fewer"
         )
     levels = {record.difficulty for record in records}
@@ -165,6 +171,6 @@ def hold_out_databases(
         if chosen != {*sizes} and found == levels and apart:
             return chosen
     raise SourceError(
-        f"{option}: no choice of databases has every hardness"
+        f"{asked}: no choice of databases has every hardness"
         f"{' and shares no gold query with the rest' if leak_free else ''}: ask for another number"
     )

@@ -11,12 +11,13 @@ from sql_env.models import AnswerType, Difficulty, QuestionRecord
 
 RESULT_SIZES = ("empty", "one value", "one row", "2-5 rows", "6-20", "21-100", "over 100")
 MAX_TABLES = 5
-SPLITS = ("train", "eval", "unseen", "fresh", "wide")
+SPLITS = ("train", "eval", "unseen", "fresh", "trial", "wide")
 _COLOURS = {
     "train": "#3b75af",
     "eval": "#ef8636",
     "unseen": "#519e3e",
     "fresh": "#8d69b8",
+    "trial": "#b8894f",
     "wide": "#c3cedb",
 }
 

@@ -118,6 +118,23 @@ def test_fresh_databases_are_whole_and_nowhere_else(tmp_path: Path) -> None:
     assert {record.difficulty for record in part(prepared, "fresh")} == easy_and_hard
 
 
+def test_trial_databases_are_apart_from_fresh_ones(tmp_path: Path) -> None:
+    source = read_spider(make_shops(tmp_path, 60))
+    settings = {"databases": ["core"], "wide": True, "hold_out": 56, "fresh": 64}
+    prepared = prepare_spider(source, **settings, trial=56)
+    tried = {record.database_name for record in part(prepared, "trial")}
+    assert 56 <= len(part(prepared, "trial")) < len(part(prepared, "wide"))
+    others = {record.database_name for record in prepared.records if record.split != "trial"}
+    assert tried.isdisjoint(others)
+    assert part(prepared, "fresh") == part(prepare_spider(source, **settings), "fresh")
+
+
+def test_too_many_to_try(tmp_path: Path) -> None:
+    source = read_spider(make_shops(tmp_path))
+    with pytest.raises(SourceError, match=r"^--trial 100000: .* ask for fewer"):
+        prepare_spider(source, databases=["core"], wide=True, trial=100_000)
+
+
 def test_fresh_takes_nothing_from_unseen(tmp_path: Path) -> None:
     source = read_spider(make_shops(tmp_path))
     with_fresh, without = (
