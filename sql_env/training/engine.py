@@ -11,8 +11,9 @@ token each per step, with the step captured as a CUDA graph on a GPU and run eag
     turn = engine.generate(longer)       # contexts that go on from there reuse the cache
 
 A context belongs to the conversation whose cached tokens it begins with; conversations must keep
-their order from call to call, and one that is not asked about any more is forgotten. Contexts that
-begin alike (a system prompt, several samples of one question) are read once.
+their order from call to call, and one that is not asked about any more is forgotten. One that takes
+another turn than the one written here is read from where it parts. Contexts that begin alike (a
+system prompt, several samples of one question) are read once.
 
 No copy of the weights is made, except on request: under bf16 autocast every step would cast all
 fp32 master weights anew, so `shadow_dtype=torch.bfloat16` keeps a bf16 copy that `begin` refreshes
@@ -125,7 +126,14 @@ class LockstepEngine:
             known = self._recognise(contexts)
             self._make_room(len(contexts), longest)
             slots = self._place(known)
-            self._prefill(contexts, slots, [len(held.ids) if held else 0 for held in known])
+            self._prefill(
+                contexts,
+                slots,
+                [
+                    held.shared_with(context) if held else 0
+                    for held, context in zip(known, contexts, strict=True)
+                ],
+            )
             in_slots = sorted(range(len(contexts)), key=slots.__getitem__)
             completions, places = self._loop.run(
                 [contexts[i][-1] for i in in_slots],
@@ -143,7 +151,10 @@ class LockstepEngine:
     # -- which conversation lies where -------------------------------------------------------
 
     def _recognise(self, contexts: Sequence[list[int]]) -> list[_Held | None]:
-        """The cached conversation that each context goes on from, looked for in order."""
+        """The cached conversation that each context goes on from, looked for in order.
+
+        Then, for those that go on from none, one that has at least their first half.
+        """
         found: list[_Held | None] = []
         first = 0
         for context in contexts:
@@ -152,6 +163,12 @@ class LockstepEngine:
             )
             found.append(None if match is None else self._held[match])
             first = first if match is None else match + 1
+        taken = {held.slot for held in found if held}
+        left = [held for held in self._held if held.slot not in taken]
+        for i, context in enumerate(contexts):
+            if found[i] is None and left:
+                near = next((n for n, held in enumerate(left) if held.resembles(context)), None)
+                found[i] = None if near is None else left.pop(near)
         return found
 
     def _make_room(self, count: int, length: int) -> None:
@@ -322,6 +339,17 @@ class _Held:
             and context[size - 1] == self.ids[-1]
             and (context[:size] == self.ids)
         )
+
+    def resembles(self, context: list[int]) -> bool:
+        """Whether at least half of a context is cached here."""
+        half = (len(context) + 1) // 2
+        return half >= _WORTH_SHARING and self.ids[:half] == context[:half]
+
+    def shared_with(self, context: list[int]) -> int:
+        """How many tokens of a context need not be read again. Its last one always has to be."""
+        if self.begins(context):
+            return len(self.ids)
+        return min(_shared_length([self.ids, context]), len(context) - 1)
 
 
 def _uncompiled() -> Any:

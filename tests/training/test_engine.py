@@ -83,6 +83,27 @@ def test_contexts_that_begin_anew_are_read_anew(make_llama: Callable[..., Any]) 
     assert engine(longer) == [turn.ids for turn in reference.generate(longer)]
 
 
+def test_another_turn_than_the_one_written_is_read_from_where_it_parts(
+    make_llama: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine, reference = backends(make_llama(), Sampling(8, temperature=0))
+    first = contexts_of([60, 70, 80])
+    engine.generate(first)
+    # Twice as many of each, and none goes on with what was written.
+    others = [[*talk, 450 + n] for talk in first for n in range(2)]
+    read = []
+    forward = engine._forward
+    monkeypatch.setattr(
+        engine,
+        "_forward",
+        lambda tokens, *rest: read.append(tokens.numel()) or forward(tokens, *rest),
+    )
+    assert engine(others) == [turn.ids for turn in reference.generate(others)]
+    read_again = sum(read) - 8 * len(others)  # all but the decoding
+    assert read_again < 1.5 * sum(map(len, first)), "what was cached is read again"
+    assert engine(first) == [turn.ids for turn in reference.generate(first)]
+
+
 def test_equal_contexts_sample_independently(make_llama: Callable[..., Any]) -> None:
     engine, _ = backends(make_llama(initializer_range=0.05), Sampling(8))
     context = contexts_of([50])[0]
