@@ -3,7 +3,9 @@
 A policy that was only shown flawless episodes has never seen its own errors, and repeats them. So
 it plays the training questions; wherever its query fails, or finds nothing although there is
 something, the analyst takes over from there: looks at what was missed, mends the query and answers.
-Only the analyst's turns are imitated.
+Only the analyst's turns are imitated. An episode that failed several times is mended after each of
+the first few: a query that stands in the context twice is the likeliest thing to send a third time,
+unless that was shown to be wrong too.
 """
 
 from __future__ import annotations
@@ -12,11 +14,12 @@ import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from sql_env.core.database import Row
-from sql_env.models import QuestionRecord, SQLAction
+from sql_env.models import QuestionRecord, SQLAction, SQLObservation
 from sql_env.server.sql_environment import SQLEnvironment
 from sql_env.training.canonical_sql import canonical_sql, comparisons, tables_in_order
 from sql_env.training.trajectories import Analyst, Trajectory, database_of, look_at_values
 
+FAILURES_MENDED = 3  # of one episode
 _MISSING_NAMES = ("no_such_column", "no_such_table")
 
 
@@ -25,12 +28,14 @@ def recoveries(
     make_environment: Callable[[bool], SQLEnvironment],
     seed: int = 42,
 ) -> Iterator[Trajectory]:
-    """A mended trajectory for every played episode that has a query worth mending."""
+    """The mended trajectories of every played episode: one after each of its first failures."""
     environment = make_environment(True)
     for number, (record, actions) in enumerate(episodes):
         draw = random.Random(f"{seed}/{number}/{record.question_id}")
-        mended = recover(environment, record, actions, draw)
-        if mended is not None:
+        for failures in range(1, FAILURES_MENDED + 1):
+            mended = recover(environment, record, actions, draw, failures=failures)
+            if mended is None:
+                break
             yield mended
     environment.close()
 
@@ -40,17 +45,20 @@ def recover(
     record: QuestionRecord,
     actions: Sequence[SQLAction],
     draw: random.Random,
+    *,
+    failures: int = 1,
 ) -> Trajectory | None:
-    """Replay `actions` up to the first failed query and go on as an analyst would.
+    """Replay `actions` until so many queries have failed and go on as an analyst would.
 
-    Returns None where no query fails, or too few steps are left to mend it.
+    Returns None where fewer fail, or too few steps are left to mend the last.
     """
     analyst = Analyst(environment, record)
     for action in actions:
         if analyst.observation.done or action.action_type == "ANSWER":
             return None
         seen = analyst.act(action.action_type, action.argument, imitated=False)
-        if action.action_type == "QUERY" and (seen.error or _found_nothing(environment)):
+        failures -= action.action_type == "QUERY" and _failed(environment, seen)
+        if not failures:
             break
     else:
         return None
@@ -70,6 +78,10 @@ def recover(
         doubtful = draw.choice(compared)
         analyst.act("QUERY", look_at_values(doubtful.table, doubtful.column))
     return analyst.finish(query)
+
+
+def _failed(environment: SQLEnvironment, seen: SQLObservation) -> bool:
+    return bool(seen.error) or _found_nothing(environment)
 
 
 def _found_nothing(environment: SQLEnvironment) -> bool:

@@ -269,12 +269,15 @@ def test_a_question_that_occurs_several_times_is_played_in_several_shapes(
 
 
 def recovered(
-    environments: Callable[[bool], SQLEnvironment], question: str, *actions: tuple[str, str]
+    environments: Callable[[bool], SQLEnvironment],
+    question: str,
+    *actions: tuple[str, str],
+    failures: int = 1,
 ) -> list[tuple[str, bool]] | None:
     environment = environments(True)
     record = next(r for r in environment.questions if r.question_id == question)
     played = [SQLAction(action_type=kind, argument=argument) for kind, argument in actions]
-    trajectory = recover(environment, record, played, random.Random(1))
+    trajectory = recover(environment, record, played, random.Random(1), failures=failures)
     return trajectory and [(turn.action, turn.imitated) for turn in trajectory.turns]
 
 
@@ -314,6 +317,18 @@ def test_a_count_of_nothing_is_mended_like_an_empty_result(
         turns = recovered(environments, "music_count", ("QUERY", query))
         assert turns is not None
         assert turns[1:] == [("QUERY: SELECT COUNT(*) FROM Singer", True), ("ANSWER: @last", True)]
+
+
+def test_a_query_that_failed_twice_is_mended_after_the_second_time_too(
+    environments: Callable[[bool], SQLEnvironment],
+) -> None:
+    wrong, mended = ("QUERY", "SELECT Nme FROM Singer"), "QUERY: SELECT COUNT(*) FROM Singer"
+    for failures in (1, 2):
+        turns = recovered(environments, "music_count", wrong, wrong, failures=failures)
+        assert turns is not None
+        assert [imitated for _, imitated in turns].count(False) == failures
+        assert mended in [action for action, _ in turns[failures:]]
+    assert recovered(environments, "music_count", wrong, wrong, failures=3) is None
 
 
 def test_nothing_is_mended_where_no_query_failed(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import torch
 
 from sql_env.questions import QuestionLoadError
 from sql_env.training.config import GRPOConfig
+from sql_env.training.recovery import FAILURES_MENDED
 from sql_env.training.warmup import IMITATED, MENDED, load_trajectories, warm_up
 
 MakeConfig = Callable[..., GRPOConfig]
@@ -26,7 +28,7 @@ SHORT = {
 def warmed(
     tiny_config: MakeConfig, make_llama: Callable[..., Any], chat_tokenizer: Any
 ) -> Callable[..., tuple[Path, dict[str, int]]]:
-    """Warms up a model that can write nothing but nonsense, so that its first query fails.
+    """Warms up a model that can write nothing but nonsense, so that all its queries fail.
 
     Returns the folder, and how many episodes each stage had.
     """
@@ -49,23 +51,24 @@ def test_mistakes_are_looked_for_on_questions_that_were_not_imitated(
 ) -> None:
     folder, _ = warmed(recovery_split="eval*2")
     assert asked(folder / IMITATED) == [f"train_{number}" for number in range(6)]
-    assert sorted(asked(folder / MENDED)) == sorted([f"eval_{number}" for number in range(6)] * 2)
+    twice_after_each = 2 * FAILURES_MENDED
+    assert Counter(asked(folder / MENDED)) == {f"eval_{n}": twice_after_each for n in range(6)}
 
 
 def test_without_a_split_of_their_own_mistakes_are_looked_for_on_what_was_imitated(
     warmed: Callable[..., tuple[Path, dict[str, int]]],
 ) -> None:
     folder, counts = warmed()
-    assert sorted(asked(folder / MENDED)) == sorted(asked(folder / IMITATED))
-    assert counts == {"imitate": 6, "recover": 12}
+    assert sorted(asked(folder / MENDED)) == sorted(asked(folder / IMITATED) * FAILURES_MENDED)
+    assert counts == {"imitate": 6, "recover": 6 + 6 * FAILURES_MENDED}
 
 
 def test_a_mended_episode_can_be_shown_several_times(
     warmed: Callable[..., tuple[Path, dict[str, int]]],
 ) -> None:
     folder, counts = warmed(recovery_weight=3, recovery_questions=4)
-    assert len(asked(folder / MENDED)) == 4
-    assert counts == {"imitate": 6, "recover": 6 + 3 * 4}
+    assert len(asked(folder / MENDED)) == 4 * FAILURES_MENDED
+    assert counts == {"imitate": 6, "recover": 6 + 3 * 4 * FAILURES_MENDED}
 
 
 def test_at_a_temperature_of_zero_a_question_is_always_answered_alike(
