@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from sql_env.commands.policy_choice import POLICY_HELP, PolicyChoiceError
+from sql_env.commands.policy_choice import POLICY_HELP, REDRAWS, PolicyChoiceError
 
 EMBEDDED = "embedded"
 
@@ -60,6 +60,14 @@ def evaluate_command(
         int, typer.Option(min=1, help="How many times each question is played (pass@k).")
     ] = 1,
     temperature: Annotated[float, typer.Option(min=0, help="0 is greedy.")] = 0.0,
+    redraws: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            help="Where a greedy model would repeat an action, so many others are drawn at a time "
+            "and the first new one is played; 0: never.",
+        ),
+    ] = REDRAWS,
     step_budget: Annotated[int, typer.Option(min=1, help="Steps per episode.")] = 15,
     no_last: Annotated[
         bool, typer.Option("--no-last", help="No ANSWER: @last; answers must be typed out.")
@@ -110,6 +118,7 @@ def evaluate_command(
                 allow_last=not no_last,
                 base=base,
                 temperature=temperature,
+                redraws=redraws,
                 max_new_tokens=max_new_tokens,
                 batch_size=batch_size,
                 device=device,

@@ -89,6 +89,7 @@ def _policy(config: RunConfig, env: SQLEnvironment) -> Any:
     options = ModelOptions(
         base=config.base,
         temperature=config.temperature,
+        redraws=config.redraws,
         max_new_tokens=config.max_new_tokens,
         device=config.device,
         dtype=config.dtype,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -21,6 +21,8 @@ POLICY_HELP = (
 )
 # As in training: a longer conversation is cut to its first turn and its last few.
 LONGEST_CONVERSATION = 4096
+# Enough to find another query nearly always; more would cost time on a CPU.
+REDRAWS = 3
 DTYPES = ("float32", "bfloat16", "float16")
 
 
@@ -34,6 +36,7 @@ class ModelOptions:
 
     base: str | None = None
     temperature: float = 0.0
+    redraws: int = REDRAWS
     max_new_tokens: int = 256
     device: str | None = None
     dtype: str = "float32"
@@ -84,12 +87,18 @@ def _model_policy(name: str, options: ModelOptions) -> BatchPolicy:
         model, tokenizer = _load(name, options)
         window = getattr(model.config, "max_position_embeddings", None) or LONGEST_CONVERSATION
         window = min(window, LONGEST_CONVERSATION)
+        greedy = options.temperature == 0
+        warm = replace(options, temperature=1.0)
         return ModelPolicy(
             _generator(model, tokenizer, options, window),
             tokenizer,
             _dialogue(),
             max_tokens=window,
             max_new_tokens=options.max_new_tokens,
+            redraw=_generator(model, tokenizer, warm, window)
+            if greedy and options.redraws
+            else None,
+            redraws=options.redraws,
         )
     except ModuleNotFoundError as error:
         raise PolicyChoiceError(

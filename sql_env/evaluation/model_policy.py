@@ -1,4 +1,9 @@
-"""A language model plays: all running episodes are generated together."""
+"""A language model plays: all running episodes are generated together.
+
+A greedy model that has once sent a query that fails will often send it again, word for word, until
+its steps are used up. So where it would repeat itself it may be given a second chance: some other
+turns are drawn from its own distribution, and the first that is new in this episode is played.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +12,7 @@ from typing import Any
 
 from sql_env.evaluation.conversation import ChatLayout, ContextWindowError, Conversation
 from sql_env.evaluation.dialogue import Dialogue
+from sql_env.evaluation.playing import spelling
 from sql_env.models import SQLAction, SQLObservation
 
 TokenGenerator = Callable[[list[list[int]]], list[list[int]]]
@@ -22,6 +28,9 @@ class ModelPolicy:
         dialogue: the prompt and the parser.
         max_tokens: the model's window for context and completion together.
         max_new_tokens: the part of the window that a completion may need.
+        redraw: a sampling generator over the same model; asked where `generate` would play an
+            action of the episode once more. None lets it repeat itself.
+        redraws: how many turns are drawn at a time.
     """
 
     def __init__(
@@ -32,13 +41,18 @@ class ModelPolicy:
         *,
         max_tokens: int | None = None,
         max_new_tokens: int = 256,
+        redraw: TokenGenerator | None = None,
+        redraws: int = 3,
     ) -> None:
         self._generate = generate
+        self._redraw = redraw
+        self._redraws = redraws
         self._layout = ChatLayout.of(tokenizer)
         self._dialogue = dialogue
         self._max_tokens = max_tokens
         self._max_new_tokens = max_new_tokens
         self._conversations: dict[int, Conversation] = {}
+        self._played: dict[int, set[tuple[str, str]]] = {}
 
     def select_actions(
         self, observations: Sequence[SQLObservation], episodes: Sequence[int]
@@ -53,17 +67,45 @@ class ModelPolicy:
         # Episodes that are not asked about any more are over: their conversations go.
         self._conversations = running
         contexts = [conversation.context_ids for conversation in running.values()]
+        self._played = {episode: self._played.get(episode, set()) for episode in running}
         completions = self._generate(contexts) if contexts else []
-        for episode, context, ids in zip(running, contexts, completions, strict=True):
+        turns = dict(zip(running, completions, strict=True))
+        redrawn = self._drawn_instead(running, turns)
+        for episode, context in zip(running, contexts, strict=True):
+            ids = redrawn.get(episode, turns[episode])
             text = running[episode].add_completion(ids)
-            chosen[episode] = self._dialogue.understand(
-                text, prompt_tokens=len(context), completion_tokens=len(ids)
+            trace = {"redrawn": True} if episode in redrawn else {}
+            action = self._dialogue.understand(
+                text, prompt_tokens=len(context), completion_tokens=len(ids), **trace
             )
+            self._played[episode].add(spelling(action))
+            chosen[episode] = action
         return [chosen[episode] for episode in episodes]
+
+    def _drawn_instead(
+        self, running: dict[int, Conversation], turns: dict[int, list[int]]
+    ) -> dict[int, list[int]]:
+        """Other turns for the episodes whose turn was played before, where one can be drawn."""
+        stuck = [episode for episode, ids in turns.items() if not self._is_new(episode, ids)]
+        if self._redraw is None or not stuck:
+            return {}
+        contexts = [running[one].context_ids for one in stuck]
+        drawn = iter(self._redraw([one for one in contexts for _ in range(self._redraws)]))
+        found = {}
+        for episode in stuck:
+            tries = [next(drawn) for _ in range(self._redraws)]
+            new = [ids for ids in tries if self._is_new(episode, ids)]
+            if new:
+                found[episode] = new[0]
+        return found
+
+    def _is_new(self, episode: int, ids: list[int]) -> bool:
+        return spelling(self._dialogue.parse(self._layout.decode(ids))) not in self._played[episode]
 
     def _listen(self, observation: SQLObservation, episode: int) -> Conversation:
         words = self._dialogue.format_observation(observation)
         if observation.step_count == 0:
+            self._played.pop(episode, None)
             return Conversation(
                 self._layout,
                 self._dialogue.system_prompt,

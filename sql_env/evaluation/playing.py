@@ -16,6 +16,11 @@ BROKE_OFF = "error"
 EnvironmentMaker = partial[SQLEnvironment]
 
 
+def spelling(action: SQLAction | Step) -> tuple[str, str]:
+    """An action by its words: the same twice is a repetition, however it is spaced."""
+    return action.action_type, " ".join(action.argument.split())
+
+
 class PlannedEpisode(NamedTuple):
     """A question to be played, and which of its samples this is."""
 
@@ -69,7 +74,7 @@ class RunningEpisode:
     @property
     def repeats_itself(self) -> bool:
         """The last action was played before."""
-        played = [(step.action_type, " ".join(step.argument.split())) for step in self._steps]
+        played = [spelling(step) for step in self._steps]
         return bool(played) and played[-1] in played[:-1]
 
     def finish(

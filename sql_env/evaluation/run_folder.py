@@ -50,6 +50,7 @@ class RunConfig:
     allow_last: bool
     base: str | None = None
     temperature: float = 0.0
+    redraws: int = 0
     max_new_tokens: int = 256
     batch_size: int | None = None
     dtype: str = "float32"

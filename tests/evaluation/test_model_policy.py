@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import pytest
@@ -58,6 +59,10 @@ class Actor:
         return [*ids, self._tokenizer.eos_token_id]
 
 
+def _never(contexts: list[list[int]]) -> list[list[int]]:
+    raise AssertionError("nothing was to be drawn anew")
+
+
 class TestPolicy:
     def test_plays_all_episodes_in_one_conversation_each(
         self, music: SQLEnvironment, tokenizer: Any
@@ -98,6 +103,49 @@ class TestPolicy:
         assert result.summary.parse_rate == 0.0
         assert result.summary.stop_reasons == {"out_of_budget": 4}
         assert all(step.error for episode in result.episodes for step in episode.steps)
+
+    def test_a_turn_that_would_be_repeated_is_drawn_anew(
+        self, music: SQLEnvironment, tokenizer: Any
+    ) -> None:
+        """The greedy model asks for the same wrong column for ever; its second thoughts differ."""
+
+        def says(*lines: str) -> Any:
+            ids = [
+                [*tokenizer.encode(line, add_special_tokens=False), tokenizer.eos_token_id]
+                for line in lines
+            ]
+            turns = itertools.cycle(ids)
+            return lambda contexts: [next(turns) for _ in contexts]
+
+        wrong, right = "QUERY: SELECT nme FROM singer", "QUERY: SELECT name FROM singer"
+        env = SQLEnvironment(db_dir=music.db_dir, questions=music.questions[:1], step_budget=3)
+        policy = ModelPolicy(
+            says(wrong), tokenizer, DIALOGUE, redraw=says(wrong, right, "ANSWER: 4"), redraws=2
+        )
+        (episode,) = evaluate(env, policy, samples=1).episodes
+        # Second turn: (wrong, right) are drawn; third: (an answer, wrong), and the answer is new.
+        assert [step.argument for step in episode.steps] == [
+            "SELECT nme FROM singer",
+            "SELECT name FROM singer",
+            "4",
+        ]
+        assert [step.trace.get("redrawn", False) for step in episode.steps] == [False, True, True]
+
+    def test_where_nothing_new_is_drawn_it_repeats_itself(
+        self, music: SQLEnvironment, tokenizer: Any
+    ) -> None:
+        words = tokenizer.encode("DESCRIBE: singer", add_special_tokens=False)
+        same = lambda contexts: [words for _ in contexts]  # noqa: E731
+        env = SQLEnvironment(db_dir=music.db_dir, questions=music.questions[:1], step_budget=3)
+        (episode,) = evaluate(env, ModelPolicy(same, tokenizer, DIALOGUE, redraw=same)).episodes
+        assert [step.argument for step in episode.steps] == ["singer"] * 3
+        assert not any("redrawn" in step.trace for step in episode.steps)
+
+    def test_what_another_episode_played_is_new_in_this_one(
+        self, music: SQLEnvironment, tokenizer: Any
+    ) -> None:
+        policy = ModelPolicy(Actor(music, tokenizer), tokenizer, DIALOGUE, redraw=_never)
+        assert evaluate(music, policy, batch_size=1, samples=2).success_rate == 1.0
 
     def test_a_question_too_long_for_the_window_breaks_off_alone(
         self, music: SQLEnvironment, tokenizer: Any
