@@ -6,6 +6,8 @@
 
 A model that meets a schema a hundred times knows its names by heart and never learns to read them.
 Under new names the same question has the same rows, but its query has to be copied from the schema.
+Half of the databases also get parts that mean nothing (`tbl_students`, `name_veka`), as real ones
+have: nobody can guess those, and a tokenizer cuts them into pieces that must all be copied.
 """
 
 from __future__ import annotations
@@ -26,6 +28,9 @@ from sql_env.worlds.full_names import columns_and_tables
 from sql_env.worlds.humanising import singular, words_of
 from sql_env.worlds.naming import Style
 
+_FRONT_PARTS = ("tbl", "ref", "dim", "app", "src", "my", "new", "all", "x", "t")
+_BACK_PARTS = ("info", "rec", "data", "tab", "list", "val", "entry", "log", "set", "v2")
+_CONSONANTS, _VOWELS = "bdfgklmnprstvz", "aeiou"
 _PIECES = re.compile(r"[^A-Za-z0-9]+|(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
@@ -45,21 +50,36 @@ def drawn_names(database: Database, draw: random.Random) -> NewNames:
     style = Style.drawn(draw)
     written_out = draw.random() < 0.5  # `last_name` for LName, or `lname`
     prefixed = draw.random() < 0.15  # `student_name` for `name`
+    adorned = draw.random() < 0.5  # `tbl_students`, `name_veka`
     tables: dict[str, str] = {}
     columns: dict[tuple[str, str], str] = {}
     for name in _some_order(database.table_names, draw):
         words = _words(name, written_out) or [name]
         noun = singular(words[-1])
         words[-1] = plural(noun) if style.plural_tables else noun
+        words = _adorned(words, draw) if adorned else words
         tables[name.lower()] = _unused(style.spelled(words), name, tables.values())
         own: list[str] = []
         for column in _some_order([c.name for c in _schema(database, name).columns], draw):
             words = _words(column, written_out)
             if prefixed and noun not in words:
                 words = [noun, *words]
+            words = _adorned(words, draw) if adorned else words
             own.append(_unused(style.spelled(words), column, own))
             columns[name.lower(), column.lower()] = own[-1]
     return NewNames(tables, columns)
+
+
+def _adorned(words: list[str], draw: random.Random) -> list[str]:
+    """As they are, or with a part in front or behind that means nothing."""
+    kind = draw.random()
+    if kind < 0.5:
+        return words
+    syllables = (draw.choice(_CONSONANTS) + draw.choice(_VOWELS) for _ in range(2))
+    made_up = "".join(syllables) if kind < 0.75 else None
+    if draw.random() < 0.5:
+        return [made_up or draw.choice(_FRONT_PARTS), *words]
+    return [*words, made_up or draw.choice(_BACK_PARTS)]
 
 
 def _some_order(names: Sequence[str], draw: random.Random) -> list[str]:

@@ -114,6 +114,18 @@ def test_drawn_names_give_the_same_answers(
     assert len(spellings) > 6
 
 
+def test_some_databases_have_names_that_cannot_be_guessed(database: Database) -> None:
+    """The words of a name stay in it; in about half of the databases others come with them."""
+    longer = []
+    for number in range(40):
+        names = drawn_names(database, random.Random(number))
+        spelt = [name.lower().replace("_", "") for name in names.columns.values()]
+        ages = [name for name in spelt if "age" in name]
+        assert ages, spelt
+        longer.append(any(len(name) > len("singerage") for name in spelt if "country" not in name))
+    assert 8 < sum(longer) < 32
+
+
 def test_two_names_that_would_become_one_stay_apart(tmp_path: Path) -> None:
     path = tmp_path / "twins.sqlite"
     with closing(sqlite3.connect(path)) as connection:
