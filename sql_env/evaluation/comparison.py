@@ -49,7 +49,8 @@ class Comparison:
         sure = "more than chance" if self.p_value < 0.05 else "within chance"
         return (
             f"{self.rate_before:.1%} → {self.rate_after:.1%}, {direction} "
-            f"{abs(self.difference):.1%} [{self.low:+.1%}, {self.high:+.1%}]: "
+            f"{100 * abs(self.difference):.1f} points "
+            f"[{100 * self.low:+.1f}, {100 * self.high:+.1f}]: "
             f"{len(self.won)} won, {len(self.lost)} lost of {self.n_questions}, "
             f"p = {self.p_value:.3g} ({sure})"
         )

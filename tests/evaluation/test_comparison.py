@@ -62,6 +62,7 @@ class TestCompare:
         # 1.96 * sqrt(0.2 * 0.8 / 99), the spread of twenty ones among a hundred zeros.
         assert comparison.high - comparison.difference == pytest.approx(0.0788, abs=1e-3)
         assert "20 won, 0 lost of 100" in comparison.sentence
+        assert "up 20.0 points [+" in comparison.sentence
         assert "more than chance" in comparison.sentence
 
     def test_only_shared_questions_are_paired(self, make_episode: Maker) -> None:
