@@ -23,6 +23,7 @@ POLICY_HELP = (
 LONGEST_CONVERSATION = 4096
 # Enough to find another query nearly always; more would cost time on a CPU.
 REDRAWS = 3
+SECONDS_TO_CONNECT = 10
 DTYPES = ("float32", "bfloat16", "float16")
 
 
@@ -168,9 +169,20 @@ def _endpoint_policy(address: str, options: ModelOptions) -> BatchPolicy:
             "write endpoint:MODEL@http://localhost:8000/v1 (a key is read from OPENAI_API_KEY)"
         )
     try:
+        import httpx
+
         from sql_env.evaluation.endpoint_policy import EndpointPolicy, EndpointSettings
     except ModuleNotFoundError as error:
         raise PolicyChoiceError("an endpoint needs httpx: pip install httpx") from error
+    try:
+        # Said at once, not after the retries of every episode. Any answer at all will do.
+        httpx.get(url, timeout=SECONDS_TO_CONNECT)
+    except (httpx.ConnectError, httpx.ConnectTimeout) as error:
+        raise PolicyChoiceError(
+            f"nothing answers at {url} ({error}): start the server, or check the address"
+        ) from error
+    except httpx.HTTPError:
+        pass
 
     settings = EndpointSettings(
         base_url=url,
