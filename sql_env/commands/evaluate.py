@@ -64,8 +64,8 @@ def evaluate_command(
         int,
         typer.Option(
             min=0,
-            help="Where a greedy model would repeat an action, so many others are drawn at a time "
-            "and the first new one is played; 0: never.",
+            help="Where a greedy model would repeat an action, up to so many others are drawn and "
+            "the first new one is played; 0: never.",
         ),
     ] = REDRAWS,
     step_budget: Annotated[int, typer.Option(min=1, help="Steps per episode.")] = 15,

@@ -21,7 +21,7 @@ POLICY_HELP = (
 )
 # As in training: a longer conversation is cut to its first turn and its last few.
 LONGEST_CONVERSATION = 4096
-# Enough to find another query nearly always; more would cost time on a CPU.
+# A model that is very sure of itself draws the same again; more tries cost time on a CPU.
 REDRAWS = 3
 SECONDS_TO_CONNECT = 10
 DTYPES = ("float32", "bfloat16", "float16")
@@ -177,7 +177,7 @@ def _endpoint_policy(address: str, options: ModelOptions) -> BatchPolicy:
     try:
         # Said at once, not after the retries of every episode. Any answer at all will do.
         httpx.get(url, timeout=SECONDS_TO_CONNECT)
-    except (httpx.ConnectError, httpx.ConnectTimeout) as error:
+    except (httpx.ConnectError, httpx.ConnectTimeout, httpx.InvalidURL) as error:
         raise PolicyChoiceError(
             f"nothing answers at {url} ({error}): start the server, or check the address"
         ) from error

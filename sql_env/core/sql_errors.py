@@ -28,7 +28,8 @@ def explain_sql_error(
     name meant may be nothing like the one that was written.
     """
     if match := _NO_TABLE.match(message):
-        return f"{message}. {nearest(match['name'], tables)}Tables: {', '.join(tables)}"
+        names = [spelt_identifier(table) for table in tables]
+        return f"{message}. {nearest(match['name'], names)}Tables: {', '.join(names)}"
     if match := _AMBIGUOUS.match(message):
         owners = _owners(match["name"], described)
         return f"{message}. Did you mean {' or '.join(owners)}?" if owners else message
@@ -37,7 +38,7 @@ def explain_sql_error(
         named = _full_name(match["table"] or "", match["name"]).lower()
         for owner, table in owners.items():
             if owner.lower() == named:
-                return f"{message}. The query does not read {table}: JOIN it"
+                return f"{message}. The query does not read {spelt_identifier(table)}: JOIN it"
         columns = _columns_of(match["table"] or "", described)
         if owners:
             return f"{message}. Did you mean {' or '.join(owners)}?{columns}"

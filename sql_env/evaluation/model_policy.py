@@ -30,7 +30,7 @@ class ModelPolicy:
         max_new_tokens: the part of the window that a completion may need.
         redraw: a sampling generator over the same model; asked where `generate` would play an
             action of the episode once more. None lets it repeat itself.
-        redraws: how many turns are drawn at a time.
+        redraws: how many times a turn is drawn, at most.
     """
 
     def __init__(
@@ -86,17 +86,20 @@ class ModelPolicy:
         self, running: dict[int, Conversation], turns: dict[int, list[int]]
     ) -> dict[int, list[int]]:
         """Other turns for the episodes whose turn was played before, where one can be drawn."""
-        stuck = [episode for episode, ids in turns.items() if not self._is_new(episode, ids)]
-        if self._redraw is None or not stuck:
+        if self._redraw is None:
             return {}
-        contexts = [running[one].context_ids for one in stuck]
-        drawn = iter(self._redraw([one for one in contexts for _ in range(self._redraws)]))
-        found = {}
-        for episode in stuck:
-            tries = [next(drawn) for _ in range(self._redraws)]
-            new = [ids for ids in tries if self._is_new(episode, ids)]
-            if new:
-                found[episode] = new[0]
+        stuck = [episode for episode, ids in turns.items() if not self._is_new(episode, ids)]
+        found: dict[int, list[int]] = {}
+        for _ in range(self._redraws):
+            if not stuck:
+                break
+            drawn = self._redraw([running[episode].context_ids for episode in stuck])
+            found |= {
+                episode: ids
+                for episode, ids in zip(stuck, drawn, strict=True)
+                if self._is_new(episode, ids)
+            }
+            stuck = [episode for episode in stuck if episode not in found]
         return found
 
     def _is_new(self, episode: int, ids: list[int]) -> bool:

@@ -63,7 +63,7 @@ def evaluate_model(
     from sql_env.training.generation import choose_backend, layout_of
     from sql_env.training.rollout import play
 
-    # Only episodes to learn from are cut short: what is measured is what `sql-env eval` measures.
+    # Only episodes to learn from are cut short: this is what `sql-env eval --redraws 0` measures.
     config = replace(config, temperature=temperature, end_on_repeat=False)
     was_training = model.training
     cuda = [model.device] if model.device.type == "cuda" else []

@@ -1,7 +1,7 @@
 """How to go on after a query that failed: learned from the policy's own mistakes.
 
 A policy that was only shown flawless episodes has never seen its own errors, and repeats them. So
-it plays the training questions; wherever its query fails, or finds nothing although there is
+it plays questions it was not shown; wherever its query fails, or finds nothing although there is
 something, the analyst takes over from there: looks at what was missed, mends the query and answers.
 Only the analyst's turns are imitated. An episode that failed several times is mended after each of
 the first few: a query that stands in the context twice is the likeliest thing to send a third time,
@@ -62,7 +62,8 @@ def recover(
             break
     else:
         return None
-    if analyst.observation.done or _nothing_is_right(environment, record):
+    too_late = analyst.observation.budget_remaining < 2  # the right query and the answer
+    if too_late or _nothing_is_right(environment, record):
         return None
     with database_of(environment, record) as database:
         query = canonical_sql(record.gold_sql, database)

@@ -92,6 +92,7 @@ class TestEval:
             (["--policy", "magic"], "unknown policy 'magic': use one of random, oracle"),
             (["--policy", "endpoint:gpt"], "lacks its address: write endpoint:MODEL@http"),
             (["--policy", "endpoint:gpt@http://127.0.0.1:9/v1"], "nothing answers at http://127"),
+            (["--policy", "endpoint:gpt@http://localhost:abc/v1"], "check the address"),
             (["--policy", "model:/no/such/model"], "there is no such folder"),
             (["--policy", "model:x", "--dtype", "int8"], "--dtype is 'int8': use float32"),
             (["--policy", "model:x", "--device", "abacus"], "--device abacus cannot be used"),

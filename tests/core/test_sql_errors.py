@@ -38,6 +38,8 @@ def test_a_wide_table_is_not_listed_again() -> None:
 
 
 def test_a_hint_is_spelt_as_a_query_must() -> None:
+    told = explain_sql_error("no such table: home", ["Home Team"], {})
+    assert told == 'no such table: home. Did you mean "Home Team"? Tables: "Home Team"'
     told = explain_sql_error("no such column: T1.home town", ["t"], {"t": ["Home Town"]})
     assert told.endswith('Did you mean t."Home Town"?')
 

@@ -331,6 +331,15 @@ def test_a_query_that_failed_twice_is_mended_after_the_second_time_too(
     assert recovered(environments, "music_count", wrong, wrong, failures=3) is None
 
 
+def test_nothing_is_mended_where_no_steps_are_left_for_it(
+    environments: Callable[[bool], SQLEnvironment],
+) -> None:
+    wrong = ("QUERY", "SELECT Nme FROM Singer")
+    all_but_one = environments(True).step_budget - 1
+    assert recovered(environments, "music_join", *[wrong] * 20, failures=all_but_one) is None
+    assert recovered(environments, "music_join", *[wrong] * 20, failures=all_but_one - 1)
+
+
 def test_nothing_is_mended_where_no_query_failed(
     environments: Callable[[bool], SQLEnvironment],
 ) -> None:
