@@ -13,7 +13,7 @@ from rich.markup import escape
 
 from sql_env.commands.dataset_choice import load_split
 from sql_env.commands.evaluate import user_errors
-from sql_env.commands.policy_choice import POLICY_HELP, ModelOptions, build_policy
+from sql_env.commands.policy_choice import POLICY_HELP, REDRAWS, ModelOptions, build_policy
 
 if TYPE_CHECKING:
     from sql_env.evaluation.episodes import EpisodeResult
@@ -42,6 +42,13 @@ def play_command(
     no_last: Annotated[
         bool, typer.Option("--no-last", help="No ANSWER: @last; answers must be typed out.")
     ] = False,
+    redraws: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            help="Where a watched model would repeat an action, up to so many others are drawn.",
+        ),
+    ] = REDRAWS,
     record: Annotated[
         Path | None, typer.Option(help="Append the episode to this file, as one JSON line.")
     ] = None,
@@ -53,7 +60,8 @@ def play_command(
     with user_errors():
         questions, db_dir = load_split(dataset, split)
         chosen = _choose(questions, question_id, seed)
-        select = _watched(policy, questions, seed or 0) if policy else None
+        options = ModelOptions(seed=seed or 0, redraws=redraws)
+        select = _watched(policy, questions, options) if policy else None
     with SQLEnvironment(
         db_dir=db_dir, questions=[chosen], step_budget=step_budget, allow_last=not no_last
     ) as env:
@@ -82,13 +90,13 @@ def _choose(
 
 
 def _watched(
-    choice: str, questions: list[QuestionRecord], seed: int
+    choice: str, questions: list[QuestionRecord], options: ModelOptions
 ) -> Callable[[SQLObservation], SQLAction]:
     from sql_env.evaluation.policies import BatchPolicy, SeededPolicy
 
-    policy = build_policy(choice, questions, ModelOptions(seed=seed))
+    policy = build_policy(choice, questions, options)
     if isinstance(policy, SeededPolicy):
-        policy.begin_episode(str(seed))
+        policy.begin_episode(str(options.seed))
     if not isinstance(policy, BatchPolicy):
         return policy.select_action
     together = policy.select_actions
