@@ -100,7 +100,7 @@ def _apart(
         chosen = hold_out_databases(records, at_least, seed, option=option, leak_free=leak_free)
     taken = (record for record in records if record.database_name in chosen)
     others = [record for record in records if record.database_name not in chosen]
-    return list(_marked(taken, split)), others
+    return _marked(taken, split), others
 
 
 def prepare_all(
