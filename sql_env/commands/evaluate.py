@@ -64,8 +64,8 @@ def evaluate_command(
         int,
         typer.Option(
             min=0,
-            help="Where a greedy model would repeat an action, up to so many others are drawn and "
-            "the first new one is played; 0: never.",
+            help="Where a greedy model would repeat itself, or a name that does not exist, up to "
+            "so many other turns are tried, the likeliest first; 0: never.",
         ),
     ] = REDRAWS,
     step_budget: Annotated[int, typer.Option(min=1, help="Steps per episode.")] = 15,

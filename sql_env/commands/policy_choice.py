@@ -5,13 +5,13 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sql_env.evaluation.dialogue import Dialogue
-    from sql_env.evaluation.model_policy import TokenGenerator
     from sql_env.evaluation.policies import BatchPolicy, Policy
+    from sql_env.evaluation.second_thoughts import SecondThoughts, TokenGenerator
     from sql_env.models import QuestionRecord
 
 POLICY_HELP = (
@@ -21,8 +21,9 @@ POLICY_HELP = (
 )
 # As in training: a longer conversation is cut to its first turn and its last few.
 LONGEST_CONVERSATION = 4096
-# A model that is very sure of itself draws the same again; more tries cost time on a CPU.
+# The likeliest other turns often lead nowhere either; more tries cost time on a CPU.
 REDRAWS = 3
+CHOICES = 4  # a fifth at one place is nearly always less likely than a second at another
 SECONDS_TO_CONNECT = 10
 DTYPES = ("float32", "bfloat16", "float16")
 
@@ -88,17 +89,14 @@ def _model_policy(name: str, options: ModelOptions) -> BatchPolicy:
         model, tokenizer = _load(name, options)
         window = getattr(model.config, "max_position_embeddings", None) or LONGEST_CONVERSATION
         window = min(window, LONGEST_CONVERSATION)
-        greedy = options.temperature == 0
-        warm = replace(options, temperature=1.0)
+        player = _generator(model, tokenizer, options, window)
         return ModelPolicy(
-            _generator(model, tokenizer, options, window),
+            player,
             tokenizer,
             _dialogue(),
             max_tokens=window,
             max_new_tokens=options.max_new_tokens,
-            redraw=_generator(model, tokenizer, warm, window)
-            if greedy and options.redraws
-            else None,
+            second_thoughts=_second_thoughts(player, model, tokenizer, options, window),
             redraws=options.redraws,
         )
     except ModuleNotFoundError as error:
@@ -148,7 +146,8 @@ def _generator(model: Any, tokenizer: Any, options: ModelOptions, window: int) -
     torch.manual_seed(options.seed)
     stop_ids = stop_ids_of(model, tokenizer)
     try:
-        sampling = Sampling(options.max_new_tokens, options.temperature)
+        choices = CHOICES if options.redraws and options.temperature == 0 else 0
+        sampling = Sampling(options.max_new_tokens, options.temperature, choices=choices)
         return LockstepEngine(model, stop_ids=stop_ids, sampling=sampling, max_length=window)
     except UnsupportedModelError:
         return HFGenerator(
@@ -159,6 +158,20 @@ def _generator(model: Any, tokenizer: Any, options: ModelOptions, window: int) -
             temperature=options.temperature,
             seed=options.seed,
         )
+
+
+def _second_thoughts(
+    player: TokenGenerator, model: Any, tokenizer: Any, options: ModelOptions, window: int
+) -> SecondThoughts | None:
+    """For a greedy model; `generate` does not note what else it might have written."""
+    from sql_env.evaluation.second_thoughts import SecondThoughts
+    from sql_env.training.engine import LockstepEngine
+    from sql_env.training.generation import stop_ids_of
+
+    if options.temperature > 0 or not options.redraws or not isinstance(player, LockstepEngine):
+        return None
+    writer = _generator(model, tokenizer, options, window)
+    return SecondThoughts(player, writer, stop_ids=stop_ids_of(model, tokenizer))
 
 
 def _endpoint_policy(address: str, options: ModelOptions) -> BatchPolicy:

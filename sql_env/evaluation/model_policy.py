@@ -1,22 +1,24 @@
 """A language model plays: all running episodes are generated together.
 
 A greedy model that has once sent a query that fails will often send it again, word for word, until
-its steps are used up. So where it would repeat itself it may be given a second chance: some other
-turns are drawn from its own distribution, and the first that is new in this episode is played.
+its steps are used up. So where it would repeat itself, or name a column once more that it was told
+does not exist, it may think twice: of the other turns that it might have written, the likeliest one
+that does neither is played.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Iterable, Sequence
+from itertools import islice
 from typing import Any
 
+from sql_env.core.sql_errors import missing_name
 from sql_env.evaluation.conversation import ChatLayout, ContextWindowError, Conversation
 from sql_env.evaluation.dialogue import Dialogue
 from sql_env.evaluation.playing import spelling
+from sql_env.evaluation.second_thoughts import SecondThoughts, TokenGenerator
 from sql_env.models import SQLAction, SQLObservation
-
-TokenGenerator = Callable[[list[list[int]]], list[list[int]]]
-"""Contexts in, completions out: token ids without the context, up to and with the stop token."""
 
 
 class ModelPolicy:
@@ -28,9 +30,9 @@ class ModelPolicy:
         dialogue: the prompt and the parser.
         max_tokens: the model's window for context and completion together.
         max_new_tokens: the part of the window that a completion may need.
-        redraw: a sampling generator over the same model; asked where `generate` would play an
-            action of the episode once more. None lets it repeat itself.
-        redraws: how many times a turn is drawn, at most.
+        second_thoughts: over the same model; asked where `generate` would play an action of the
+            episode once more, or name what does not exist. None lets it.
+        redraws: how many other turns are tried, at most.
     """
 
     def __init__(
@@ -41,11 +43,11 @@ class ModelPolicy:
         *,
         max_tokens: int | None = None,
         max_new_tokens: int = 256,
-        redraw: TokenGenerator | None = None,
+        second_thoughts: SecondThoughts | None = None,
         redraws: int = 3,
     ) -> None:
         self._generate = generate
-        self._redraw = redraw
+        self._second_thoughts = second_thoughts
         self._redraws = redraws
         self._layout = ChatLayout.of(tokenizer)
         self._dialogue = dialogue
@@ -53,6 +55,7 @@ class ModelPolicy:
         self._max_new_tokens = max_new_tokens
         self._conversations: dict[int, Conversation] = {}
         self._played: dict[int, set[tuple[str, str]]] = {}
+        self._missing: dict[int, set[str]] = {}
 
     def select_actions(
         self, observations: Sequence[SQLObservation], episodes: Sequence[int]
@@ -68,9 +71,10 @@ class ModelPolicy:
         self._conversations = running
         contexts = [conversation.context_ids for conversation in running.values()]
         self._played = {episode: self._played.get(episode, set()) for episode in running}
+        self._missing = {episode: self._missing.get(episode, set()) for episode in running}
         completions = self._generate(contexts) if contexts else []
         turns = dict(zip(running, completions, strict=True))
-        redrawn = self._drawn_instead(running, turns)
+        redrawn = self._written_instead(running, turns)
         for episode, context in zip(running, contexts, strict=True):
             ids = redrawn.get(episode, turns[episode])
             text = running[episode].add_completion(ids)
@@ -82,33 +86,67 @@ class ModelPolicy:
             chosen[episode] = action
         return [chosen[episode] for episode in episodes]
 
-    def _drawn_instead(
+    def _written_instead(
         self, running: dict[int, Conversation], turns: dict[int, list[int]]
     ) -> dict[int, list[int]]:
-        """Other turns for the episodes whose turn was played before, where one can be drawn."""
-        if self._redraw is None:
+        """Other turns for the episodes whose turn leads nowhere, where a better one is found."""
+        thoughts = self._second_thoughts
+        if thoughts is None:
             return {}
-        stuck = [episode for episode, ids in turns.items() if not self._is_new(episode, ids)]
+        tries = {
+            episode: self._openings(episode, running[episode], thoughts.openings(number, ids))
+            for number, (episode, ids) in enumerate(turns.items())
+            if self._leads_nowhere(episode, ids)
+        }
         found: dict[int, list[int]] = {}
-        for _ in range(self._redraws):
-            if not stuck:
+        for attempt in range(self._redraws):
+            tries = {
+                e: others for e, others in tries.items() if e not in found and others[attempt:]
+            }
+            if not tries:
                 break
-            drawn = self._redraw([running[episode].context_ids for episode in stuck])
+            written = thoughts.written(
+                [running[episode].context_ids for episode in tries],
+                [others[attempt] for others in tries.values()],
+            )
             found |= {
                 episode: ids
-                for episode, ids in zip(stuck, drawn, strict=True)
-                if self._is_new(episode, ids)
+                for episode, ids in zip(tries, written, strict=True)
+                if not self._leads_nowhere(episode, ids)
             }
-            stuck = [episode for episode in stuck if episode not in found]
         return found
 
-    def _is_new(self, episode: int, ids: list[int]) -> bool:
-        return spelling(self._dialogue.parse(self._layout.decode(ids))) not in self._played[episode]
+    def _openings(
+        self, episode: int, conversation: Conversation, openings: Iterable[list[int]]
+    ) -> list[list[int]]:
+        """Those that fit into the window and do not name what is missing, as many as are tried."""
+        used = len(conversation.context_ids) + self._max_new_tokens
+        room = None if self._max_tokens is None else self._max_tokens - used
+        fitting = (
+            opening
+            for opening in openings
+            if (room is None or len(opening) <= room)
+            and not self._names_missing(episode, self._layout.decode(opening))
+        )
+        return list(islice(fitting, self._redraws))
+
+    def _leads_nowhere(self, episode: int, ids: list[int]) -> bool:
+        action = self._dialogue.parse(self._layout.decode(ids))
+        if spelling(action) in self._played[episode]:
+            return True
+        return action.action_type == "QUERY" and self._names_missing(episode, action.argument)
+
+    def _names_missing(self, episode: int, text: str) -> bool:
+        return any(
+            re.search(rf"(?<![\w.]){re.escape(name)}(?!\w)", text, re.IGNORECASE)
+            for name in self._missing[episode]
+        )
 
     def _listen(self, observation: SQLObservation, episode: int) -> Conversation:
         words = self._dialogue.format_observation(observation)
         if observation.step_count == 0:
             self._played.pop(episode, None)
+            self._missing.pop(episode, None)
             return Conversation(
                 self._layout,
                 self._dialogue.system_prompt,
@@ -116,6 +154,8 @@ class ModelPolicy:
                 max_tokens=self._max_tokens,
                 reserve=self._max_new_tokens,
             )
+        if name := missing_name(observation.error):
+            self._missing[episode].add(name)
         conversation = self._conversations[episode]
         conversation.add_observation(words)
         return conversation

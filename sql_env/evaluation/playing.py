@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Generator, Iterable, Sequence
 from functools import partial
 from time import perf_counter
@@ -14,11 +15,17 @@ from sql_env.server.sql_environment import SQLEnvironment
 
 BROKE_OFF = "error"
 EnvironmentMaker = partial[SQLEnvironment]
+_QUOTED = re.compile(r"""('[^']*'|"[^"]*")""")
 
 
 def spelling(action: SQLAction | Step) -> tuple[str, str]:
-    """An action by its words: the same twice is a repetition, however it is spaced."""
-    return action.action_type, " ".join(action.argument.split())
+    """An action by its words: the same twice is a repetition, however it is spaced.
+
+    Nor do capitals make it another, except in quotes, where a comparison may hang on them.
+    """
+    parts = _QUOTED.split(" ".join(action.argument.split()))
+    parts[::2] = map(str.lower, parts[::2])
+    return action.action_type, "".join(parts)
 
 
 class PlannedEpisode(NamedTuple):

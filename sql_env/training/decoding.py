@@ -17,6 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from sql_env.evaluation.second_thoughts import Choices
 from sql_env.training.generation import Completion, Sampling
 from sql_env.training.slot_cache import WIDTH_UNIT, SlotCache
 
@@ -129,6 +130,9 @@ class DecodeLoop:
         self._written = torch.zeros((rows, limit), dtype=torch.long, device=device)
         self._logprobs = torch.zeros((rows, limit), dtype=torch.float32, device=device)
         self._column = torch.zeros(1, dtype=torch.long, device=device)
+        shape = (rows, limit, self._sampling.choices)
+        self._chosen = torch.zeros(shape, dtype=torch.long, device=device)
+        self._chances = torch.zeros(shape, dtype=torch.float32, device=device)
 
     def _load(self, tokens: Sequence[int], positions: Sequence[int]) -> None:
         # Slots beyond the conversations are played along, but write nothing anyone reads.
@@ -142,7 +146,15 @@ class DecodeLoop:
     def _exchange(self, some: list[int], others: list[int]) -> None:
         here = torch.tensor([*some, *others], dtype=torch.long, device=self._device)
         there = torch.tensor([*others, *some], dtype=torch.long, device=self._device)
-        for state in (self._tokens, self._positions, self._active, self._written, self._logprobs):
+        for state in (
+            self._tokens,
+            self._positions,
+            self._active,
+            self._written,
+            self._logprobs,
+            self._chosen,
+            self._chances,
+        ):
             state[there] = state[here]
 
     def _collect(
@@ -154,8 +166,14 @@ class DecodeLoop:
         completions = []
         for slot in slots:
             ids = [token for token in written[slot] if token != _NOTHING]
-            completions.append(Completion(ids, logprobs[slot][: len(ids)]))
+            choices = self._choices(slot, len(ids)) if self._sampling.choices else None
+            completions.append(Completion(ids, logprobs[slot][: len(ids)], choices))
         return completions, slots
+
+    def _choices(self, slot: int, length: int) -> Choices:
+        tokens = self._chosen[slot, :length].tolist()
+        chances = self._chances[slot, :length].tolist()
+        return [list(zip(*place, strict=True)) for place in zip(tokens, chances, strict=True)]
 
     def _width_for(self, length: int, cache: SlotCache) -> int:
         return min(-(-length // self._width_unit) * self._width_unit, cache.length)
@@ -209,6 +227,10 @@ class DecodeLoop:
         active = self._active[:rows]
         logits = self._forward(tokens[:, None], positions[:, None], slice(0, rows), width)
         drawn, logprobs = draw_tokens(logits.float(), self._sampling)
+        if self._sampling.choices:
+            likely = torch.log_softmax(logits.float(), dim=-1).topk(self._sampling.choices)
+            self._chosen[:rows].index_copy_(1, self._column, likely.indices[:, None])
+            self._chances[:rows].index_copy_(1, self._column, likely.values[:, None])
         self._written[:rows].index_copy_(
             1, self._column, torch.where(active, drawn, _NOTHING)[:, None]
         )

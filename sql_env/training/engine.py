@@ -32,6 +32,7 @@ import torch
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from sql_env.evaluation.second_thoughts import Choices
 from sql_env.training.decoding import DecodeLoop
 from sql_env.training.generation import Completion, Sampling
 from sql_env.training.shadow import refresh, shadow_of
@@ -83,6 +84,7 @@ class LockstepEngine:
         self._max_length = max_length
         self._max_new_tokens = sampling.max_new_tokens
         self._held: list[_Held] = []
+        self.choices: list[Choices] = []  # of the turns of the last call, where they are noted
         self._weights_at = self._addresses()
         device = self._model.device
         self._loop = DecodeLoop(
@@ -108,7 +110,9 @@ class LockstepEngine:
 
     def __call__(self, contexts: list[list[int]]) -> list[list[int]]:
         """Token ids only, which is what `ModelPolicy` asks of a generator."""
-        return [completion.ids for completion in self.generate(contexts)]
+        completions = self.generate(contexts)
+        self.choices = [completion.choices or [] for completion in completions]
+        return [completion.ids for completion in completions]
 
     def generate(self, contexts: Sequence[list[int]]) -> list[Completion]:
         """One completion per context, up to and with its stop token.

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from sql_env.evaluation.conversation import ChatLayout
 from sql_env.evaluation.model_policy import HFGenerator
+from sql_env.evaluation.second_thoughts import Choices
 
 if TYPE_CHECKING:
     from trl import GRPOTrainer
@@ -23,19 +24,27 @@ logger = logging.getLogger(__name__)
 
 
 class Completion(NamedTuple):
-    """What a model wrote in one turn, and how likely each token was when it was sampled."""
+    """What a model wrote in one turn, and how likely each token was when it was sampled.
+
+    `choices` are the likeliest tokens at each place, where `Sampling` asks for them.
+    """
 
     ids: list[int]
     logprobs: list[float] | None
+    choices: Choices | None = None
 
 
 @dataclass(frozen=True)
 class Sampling:
-    """How the next token is drawn. A temperature of 0 takes the likeliest."""
+    """How the next token is drawn. A temperature of 0 takes the likeliest.
+
+    At each place the `choices` likeliest tokens are noted; 0 notes none.
+    """
 
     max_new_tokens: int
     temperature: float = 1.0
     top_p: float = 1.0
+    choices: int = 0
 
 
 class Backend(Protocol):

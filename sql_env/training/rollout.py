@@ -212,7 +212,7 @@ def play(
         completions = backend.generate(contexts)
         generated = clock.lap("generate") / len(live)
         actions = [
-            _understand(talks[i].add_completion(*completion))
+            _understand(talks[i].add_completion(completion.ids, completion.logprobs))
             for i, completion in zip(live, completions, strict=True)
         ]
         clock.lap("other")

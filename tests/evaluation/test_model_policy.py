@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import itertools
 from typing import Any
 
 import pytest
 
 from sql_env.evaluation.dialogue import Dialogue
+from sql_env.evaluation.episodes import Step
 from sql_env.evaluation.green_agent import evaluate
 from sql_env.evaluation.model_policy import HFGenerator, ModelPolicy
 from sql_env.evaluation.policies import OraclePolicy
+from sql_env.evaluation.second_thoughts import Choices, SecondThoughts
 from sql_env.models import SQLAction
 from sql_env.server.sql_environment import SQLEnvironment
 from sql_env.training.parsing import format_action, parse_model_output
@@ -41,6 +42,7 @@ class Actor:
         self._tokenizer = tokenizer
         self._scripts = {}
         self.contexts: list[list[list[int]]] = []
+        self.choices: list[Choices] = []
         for episode in evaluate(env, OraclePolicy(env.questions)).episodes:
             lines = [
                 format_action(SQLAction(action_type=s.action_type, argument=s.argument))
@@ -59,8 +61,42 @@ class Actor:
         return [*ids, self._tokenizer.eos_token_id]
 
 
+class _Doubter:
+    """Always says the same. Other turns were possible, in this order; each begins with a blank."""
+
+    def __init__(self, tokenizer: Any, always: str, others: list[str]) -> None:
+        self.tokenizer = tokenizer
+        self._always = self._ids(always)
+        self._others = [
+            self._ids(blank + text) for blank, text in zip("\n\t", others, strict=False)
+        ]
+        self.choices: list[Choices] = []
+
+    def _ids(self, text: str) -> list[int]:
+        ids: list[int] = self.tokenizer.encode(text, add_special_tokens=False)
+        return [*ids, self.tokenizer.eos_token_id]
+
+    def __call__(self, contexts: list[list[int]]) -> list[list[int]]:
+        first = [(turn[0], -float(n)) for n, turn in enumerate([self._always, *self._others])]
+        rest = [[(token, 0.0)] for token in self._always[1:]]
+        self.choices = [[first, *rest] for _ in contexts]
+        return [self._always for _ in contexts]
+
+    def write(self, begun: list[list[int]]) -> list[list[int]]:
+        by_first = {turn[0]: turn[1:] for turn in self._others}
+        return [by_first[context[-1]] for context in begun]
+
+
+def _steps(env: SQLEnvironment, doubter: _Doubter, step_budget: int = 3) -> list[Step]:
+    env = SQLEnvironment(db_dir=env.db_dir, questions=env.questions[:1], step_budget=step_budget)
+    thoughts = SecondThoughts(doubter, doubter.write, stop_ids=[])
+    policy = ModelPolicy(doubter, doubter.tokenizer, DIALOGUE, second_thoughts=thoughts)
+    (episode,) = evaluate(env, policy).episodes
+    return episode.steps
+
+
 def _never(contexts: list[list[int]]) -> list[list[int]]:
-    raise AssertionError("nothing was to be drawn anew")
+    raise AssertionError("nothing was to be thought over")
 
 
 class TestPolicy:
@@ -104,47 +140,44 @@ class TestPolicy:
         assert result.summary.stop_reasons == {"out_of_budget": 4}
         assert all(step.error for episode in result.episodes for step in episode.steps)
 
-    def test_a_turn_that_would_be_repeated_is_drawn_anew(
+    def test_a_turn_that_would_be_repeated_gives_way_to_the_likeliest_new_one(
         self, music: SQLEnvironment, tokenizer: Any
     ) -> None:
-        """The greedy model asks for the same wrong column for ever; its second thoughts differ."""
-
-        def says(*lines: str) -> Any:
-            ids = [
-                [*tokenizer.encode(line, add_special_tokens=False), tokenizer.eos_token_id]
-                for line in lines
-            ]
-            turns = itertools.cycle(ids)
-            return lambda contexts: [next(turns) for _ in contexts]
-
-        wrong, right = "QUERY: SELECT nme FROM singer", "QUERY: SELECT name FROM singer"
-        env = SQLEnvironment(db_dir=music.db_dir, questions=music.questions[:1], step_budget=3)
-        policy = ModelPolicy(
-            says(wrong), tokenizer, DIALOGUE, redraw=says(wrong, right, "ANSWER: 4"), redraws=2
-        )
-        (episode,) = evaluate(env, policy, samples=1).episodes
-        # Second turn: (wrong, right) are drawn; third: (an answer, wrong), and the answer is new.
-        assert [step.argument for step in episode.steps] == [
-            "SELECT nme FROM singer",
+        """It asks for all singers for ever; its second thought asks for less, its third answers."""
+        always = "QUERY: SELECT * FROM singer"
+        others = ["QUERY: SELECT name FROM singer", "ANSWER: 4"]
+        steps = _steps(music, _Doubter(tokenizer, always, others))
+        assert [step.argument for step in steps] == [
+            "SELECT * FROM singer",
             "SELECT name FROM singer",
             "4",
         ]
-        assert [step.trace.get("redrawn", False) for step in episode.steps] == [False, True, True]
+        assert [step.trace.get("redrawn", False) for step in steps] == [False, True, True]
 
-    def test_where_nothing_new_is_drawn_it_repeats_itself(
+    def test_a_name_that_does_not_exist_is_not_used_twice(
         self, music: SQLEnvironment, tokenizer: Any
     ) -> None:
-        words = tokenizer.encode("DESCRIBE: singer", add_special_tokens=False)
-        same = lambda contexts: [words for _ in contexts]  # noqa: E731
-        env = SQLEnvironment(db_dir=music.db_dir, questions=music.questions[:1], step_budget=3)
-        (episode,) = evaluate(env, ModelPolicy(same, tokenizer, DIALOGUE, redraw=same)).episodes
-        assert [step.argument for step in episode.steps] == ["singer"] * 3
-        assert not any("redrawn" in step.trace for step in episode.steps)
+        wrong = "QUERY: SELECT * FROM singers"
+        others = ["QUERY: SELECT 1 FROM singers", "QUERY: SELECT name FROM singer"]
+        steps = _steps(music, _Doubter(tokenizer, wrong, others), step_budget=2)
+        assert [step.argument for step in steps] == [
+            "SELECT * FROM singers",
+            "SELECT name FROM singer",
+        ]
+
+    def test_where_every_thought_leads_nowhere_it_repeats_itself(
+        self, music: SQLEnvironment, tokenizer: Any
+    ) -> None:
+        steps = _steps(music, _Doubter(tokenizer, "DESCRIBE: singer", ["DESCRIBE:  Singer"]))
+        assert [step.argument for step in steps] == ["singer"] * 3
+        assert not any("redrawn" in step.trace for step in steps)
 
     def test_what_another_episode_played_is_new_in_this_one(
         self, music: SQLEnvironment, tokenizer: Any
     ) -> None:
-        policy = ModelPolicy(Actor(music, tokenizer), tokenizer, DIALOGUE, redraw=_never)
+        actor = Actor(music, tokenizer)
+        thoughts = SecondThoughts(actor, _never, stop_ids=[])
+        policy = ModelPolicy(actor, tokenizer, DIALOGUE, second_thoughts=thoughts)
         assert evaluate(music, policy, batch_size=1, samples=2).success_rate == 1.0
 
     def test_a_question_too_long_for_the_window_breaks_off_alone(

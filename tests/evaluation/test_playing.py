@@ -51,3 +51,10 @@ def test_the_environment_says_why_an_episode_ended_where_it_ended_it(
     episode = begun(music)
     episode.advance(SQLAction(action_type="ANSWER", argument="no idea"), 0.0)
     assert episode.finish(stop_reason="repeated").stop_reason == "wrong_answer"
+
+
+def test_capitals_make_a_new_action_in_quotes_only(music: SQLEnvironment) -> None:
+    query = ("QUERY", "SELECT Name FROM Singer WHERE Country = 'France'")
+    assert repeats(music, query, ("QUERY", "select name from singer where country = 'France'"))[-1]
+    other = ("QUERY", "SELECT Name FROM Singer WHERE Country = 'france'")
+    assert not repeats(music, query, other)[-1]

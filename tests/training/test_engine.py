@@ -59,6 +59,20 @@ def test_greedy_tokens_equal_generate_over_several_turns(make_model: Callable[..
     assert len(lengths) > 1, "no turn ended early: the test says nothing about shrinking"
 
 
+def test_the_likeliest_tokens_are_noted_at_each_place(make_model: Callable[..., Any]) -> None:
+    model = make_model()
+    engine, _ = backends(model, Sampling(16, temperature=0, choices=3))
+    talks = contexts_of([5, 30, 90, 12])
+    turns = engine(talks)
+    assert len({len(ids) for ids in turns}) > 1, "no turn ended early: nothing was moved together"
+    for talk, ids, noted in zip(talks, turns, engine.choices, strict=True):
+        logits = model(torch.tensor([talk + ids])).logits[0].detach()
+        likely = functional.log_softmax(logits, dim=-1)[len(talk) - 1 : -1].topk(3)
+        assert [[token for token, _ in place] for place in noted] == likely.indices.tolist()
+        chances = torch.tensor([[chance for _, chance in place] for place in noted])
+        torch.testing.assert_close(chances, likely.values, atol=1e-4, rtol=1e-4)
+
+
 def test_sampled_logprobs_equal_a_full_forward(make_model: Callable[..., Any]) -> None:
     model = make_model()
     engine, _ = backends(model, Sampling(16, temperature=0.7))
