@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from sql_env.evaluation.second_thoughts import SecondThoughts, TokenGenerator
     from sql_env.models import QuestionRecord
 
+logger = logging.getLogger(__name__)
+
 POLICY_HELP = (
     "random, oracle, constant (answers 0), constant:TEXT (constant:[] answers empty), "
     "model:PATH (a model, adapter or delta folder, or a hub id), "
@@ -89,14 +91,18 @@ def _model_policy(name: str, options: ModelOptions) -> BatchPolicy:
         model, tokenizer = _load(name, options)
         window = getattr(model.config, "max_position_embeddings", None) or LONGEST_CONVERSATION
         window = min(window, LONGEST_CONVERSATION)
-        player = _generator(model, tokenizer, options, window)
+        thinks_twice = options.temperature == 0 and options.redraws > 0
+        choices = CHOICES if thinks_twice else 0
+        player = _generator(model, tokenizer, options, window, choices=choices)
         return ModelPolicy(
             player,
             tokenizer,
             _dialogue(),
             max_tokens=window,
             max_new_tokens=options.max_new_tokens,
-            second_thoughts=_second_thoughts(player, model, tokenizer, options, window),
+            second_thoughts=_second_thoughts(player, model, tokenizer, options, window)
+            if thinks_twice
+            else None,
             redraws=options.redraws,
         )
     except ModuleNotFoundError as error:
@@ -135,7 +141,9 @@ def _load(name: str, options: ModelOptions) -> tuple[Any, Any]:
         raise PolicyChoiceError(f"no adapter for {options.base} in {name}: {error}") from error
 
 
-def _generator(model: Any, tokenizer: Any, options: ModelOptions, window: int) -> TokenGenerator:
+def _generator(
+    model: Any, tokenizer: Any, options: ModelOptions, window: int, *, choices: int = 0
+) -> TokenGenerator:
     """The fast engine, or `generate` for models that it cannot run."""
     import torch
 
@@ -146,10 +154,10 @@ def _generator(model: Any, tokenizer: Any, options: ModelOptions, window: int) -
     torch.manual_seed(options.seed)
     stop_ids = stop_ids_of(model, tokenizer)
     try:
-        choices = CHOICES if options.redraws and options.temperature == 0 else 0
         sampling = Sampling(options.max_new_tokens, options.temperature, choices=choices)
         return LockstepEngine(model, stop_ids=stop_ids, sampling=sampling, max_length=window)
-    except UnsupportedModelError:
+    except UnsupportedModelError as error:
+        logger.warning("%s: it plays through generate, more slowly and without redraws", error)
         return HFGenerator(
             model,
             stop_ids=stop_ids,
@@ -163,15 +171,19 @@ def _generator(model: Any, tokenizer: Any, options: ModelOptions, window: int) -
 def _second_thoughts(
     player: TokenGenerator, model: Any, tokenizer: Any, options: ModelOptions, window: int
 ) -> SecondThoughts | None:
-    """For a greedy model; `generate` does not note what else it might have written."""
+    """None for a player that does not note what else it might have written."""
     from sql_env.evaluation.second_thoughts import SecondThoughts
     from sql_env.training.engine import LockstepEngine
     from sql_env.training.generation import stop_ids_of
 
-    if options.temperature > 0 or not options.redraws or not isinstance(player, LockstepEngine):
+    if not isinstance(player, LockstepEngine):
         return None
-    writer = _generator(model, tokenizer, options, window)
-    return SecondThoughts(player, writer, stop_ids=stop_ids_of(model, tokenizer))
+    return SecondThoughts(
+        player,
+        _generator(model, tokenizer, options, window),
+        stop_ids=stop_ids_of(model, tokenizer),
+        max_new_tokens=options.max_new_tokens,
+    )
 
 
 def _endpoint_policy(address: str, options: ModelOptions) -> BatchPolicy:

@@ -17,11 +17,6 @@ _COLUMNS_LISTED = 16
 _NO_COLUMN = re.compile(r"^no such column: (?:(?:.*\.)?(?P<table>[^.]+)\.)?(?P<name>[^.]+)$")
 _AMBIGUOUS = re.compile(r"^ambiguous column name: (?P<name>.+)$")
 _NO_TABLE = re.compile(r"^no such table: (?P<name>.+)$")
-_NOT_READ = "The query does not read"
-_UNKNOWN = "DESCRIBE shows columns"
-_MISSING = re.compile(
-    rf"^no such (?:table: |column: (?=\S+\.\S))(?P<name>.+?)\. (?!{_NOT_READ}|{_UNKNOWN})"
-)
 
 
 def explain_sql_error(
@@ -43,7 +38,7 @@ def explain_sql_error(
         named = _full_name(match["table"] or "", match["name"]).lower()
         for owner, table in owners.items():
             if owner.lower() == named:
-                return f"{message}. {_NOT_READ} {spelt_identifier(table)}: JOIN it"
+                return f"{message}. The query does not read {spelt_identifier(table)}: JOIN it"
         columns = _columns_of(match["table"] or "", described)
         if owners:
             return f"{message}. Did you mean {' or '.join(owners)}?{columns}"
@@ -54,17 +49,8 @@ def explain_sql_error(
         guess = next((full for full, column in seen.items() if [column.lower()] == near), None)
         if guess:
             return f"{message}. Did you mean {guess}?{columns}"
-        return f"{message}.{columns or f' {_UNKNOWN}'}"
+        return f"{message}.{columns or ' DESCRIBE shows columns'}"
     return message
-
-
-def missing_name(explained: str) -> str | None:
-    """The table, or column of a table, that no query can read, by what an explained error tells.
-
-    A column of a table that the query did not read, or that was not described, may well exist.
-    """
-    match = _MISSING.match(explained)
-    return match["name"] if match else None
 
 
 def nearest(name: str, names: Sequence[str]) -> str:

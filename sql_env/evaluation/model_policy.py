@@ -1,22 +1,20 @@
 """A language model plays: all running episodes are generated together.
 
 A greedy model that has once sent a query that fails will often send it again, word for word, until
-its steps are used up. So where it would repeat itself, or name a column once more that it was told
+its steps are used up. So where it would repeat itself, or read a table or column that it was told
 does not exist, it may think twice: of the other turns that it might have written, the likeliest one
 that does neither is played.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import Any
 
-from sql_env.core.sql_errors import missing_name
 from sql_env.evaluation.conversation import ChatLayout, ContextWindowError, Conversation
+from sql_env.evaluation.dead_ends import DeadEnds
 from sql_env.evaluation.dialogue import Dialogue
-from sql_env.evaluation.playing import spelling
 from sql_env.evaluation.second_thoughts import SecondThoughts, TokenGenerator
 from sql_env.models import SQLAction, SQLObservation
 
@@ -31,8 +29,9 @@ class ModelPolicy:
         max_tokens: the model's window for context and completion together.
         max_new_tokens: the part of the window that a completion may need.
         second_thoughts: over the same model; asked where `generate` would play an action of the
-            episode once more, or name what does not exist. None lets it.
-        redraws: how many other turns are tried, at most.
+            episode once more, or read what does not exist. None lets it.
+        redraws: how many other turns are tried, at most. (They were once drawn at random; runs
+            are recorded under this name.)
     """
 
     def __init__(
@@ -54,8 +53,7 @@ class ModelPolicy:
         self._max_tokens = max_tokens
         self._max_new_tokens = max_new_tokens
         self._conversations: dict[int, Conversation] = {}
-        self._played: dict[int, set[tuple[str, str]]] = {}
-        self._missing: dict[int, set[str]] = {}
+        self._dead_ends: dict[int, DeadEnds] = {}
 
     def select_actions(
         self, observations: Sequence[SQLObservation], episodes: Sequence[int]
@@ -70,8 +68,7 @@ class ModelPolicy:
         # Episodes that are not asked about any more are over: their conversations go.
         self._conversations = running
         contexts = [conversation.context_ids for conversation in running.values()]
-        self._played = {episode: self._played.get(episode, set()) for episode in running}
-        self._missing = {episode: self._missing.get(episode, set()) for episode in running}
+        self._dead_ends = {episode: self._dead_ends[episode] for episode in running}
         completions = self._generate(contexts) if contexts else []
         turns = dict(zip(running, completions, strict=True))
         redrawn = self._written_instead(running, turns)
@@ -82,7 +79,7 @@ class ModelPolicy:
             action = self._dialogue.understand(
                 text, prompt_tokens=len(context), completion_tokens=len(ids), **trace
             )
-            self._played[episode].add(spelling(action))
+            self._dead_ends[episode].add(action)
             chosen[episode] = action
         return [chosen[episode] for episode in episodes]
 
@@ -119,34 +116,25 @@ class ModelPolicy:
     def _openings(
         self, episode: int, conversation: Conversation, openings: Iterable[list[int]]
     ) -> list[list[int]]:
-        """Those that fit into the window and do not name what is missing, as many as are tried."""
+        """Those that fit into the window and do not lead nowhere yet, as many as are tried."""
         used = len(conversation.context_ids) + self._max_new_tokens
         room = None if self._max_tokens is None else self._max_tokens - used
         fitting = (
             opening
             for opening in openings
             if (room is None or len(opening) <= room)
-            and not self._names_missing(episode, self._layout.decode(opening))
+            and not self._dead_ends[episode].lie_ahead(self._layout.decode(opening))
         )
         return list(islice(fitting, self._redraws))
 
     def _leads_nowhere(self, episode: int, ids: list[int]) -> bool:
         action = self._dialogue.parse(self._layout.decode(ids))
-        if spelling(action) in self._played[episode]:
-            return True
-        return action.action_type == "QUERY" and self._names_missing(episode, action.argument)
-
-    def _names_missing(self, episode: int, text: str) -> bool:
-        return any(
-            re.search(rf"(?<![\w.]){re.escape(name)}(?!\w)", text, re.IGNORECASE)
-            for name in self._missing[episode]
-        )
+        return self._dead_ends[episode].leads_to(action)
 
     def _listen(self, observation: SQLObservation, episode: int) -> Conversation:
         words = self._dialogue.format_observation(observation)
         if observation.step_count == 0:
-            self._played.pop(episode, None)
-            self._missing.pop(episode, None)
+            self._dead_ends[episode] = DeadEnds()
             return Conversation(
                 self._layout,
                 self._dialogue.system_prompt,
@@ -154,8 +142,7 @@ class ModelPolicy:
                 max_tokens=self._max_tokens,
                 reserve=self._max_new_tokens,
             )
-        if name := missing_name(observation.error):
-            self._missing[episode].add(name)
+        self._dead_ends[episode].hear(observation)
         conversation = self._conversations[episode]
         conversation.add_observation(words)
         return conversation

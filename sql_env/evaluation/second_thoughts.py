@@ -36,14 +36,21 @@ class SecondThoughts:
         player: wrote the turns, and noted its choices.
         writer: finishes others, greedily; keeps its own cache, apart from the one that plays.
         stop_ids: tokens that end a turn.
+        max_new_tokens: a turn is cut there.
     """
 
     def __init__(
-        self, player: NotingGenerator, writer: TokenGenerator, *, stop_ids: Iterable[int]
+        self,
+        player: NotingGenerator,
+        writer: TokenGenerator,
+        *,
+        stop_ids: Iterable[int],
+        max_new_tokens: int = 256,
     ) -> None:
         self._player = player
         self._writer = writer
         self._stop_ids = frozenset(stop_ids)
+        self._max_new_tokens = max_new_tokens
 
     def openings(self, number: int, turn: Sequence[int]) -> list[list[int]]:
         """How others than the turn of that number in the last call begin, the likeliest first."""
@@ -55,7 +62,7 @@ class SecondThoughts:
             found += [
                 (so_far + chance, [*turn[:place], token])
                 for token, chance in choices
-                if token != own and token not in self._stop_ids
+                if token != own
             ]
             so_far += choices[0][1]  # its own was the likeliest
         return [opening for _, opening in sorted(found, key=lambda one: -one[0])]
@@ -63,7 +70,11 @@ class SecondThoughts:
     def written(
         self, contexts: Sequence[list[int]], openings: Sequence[list[int]]
     ) -> list[list[int]]:
-        """The turns that begin so."""
-        begun = [[*context, *opening] for context, opening in zip(contexts, openings, strict=True)]
-        endings = self._writer(begun)
-        return [[*opening, *ending] for opening, ending in zip(openings, endings, strict=True)]
+        """The turns that begin so. One that ends where it parts from the first is whole already."""
+        turns = [list(opening) for opening in openings]
+        begun = [number for number, turn in enumerate(turns) if turn[-1] not in self._stop_ids]
+        if begun:
+            endings = self._writer([[*contexts[number], *turns[number]] for number in begun])
+            for number, ending in zip(begun, endings, strict=True):
+                turns[number] = [*turns[number], *ending][: self._max_new_tokens]
+        return turns

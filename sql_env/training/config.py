@@ -122,7 +122,7 @@ class GRPOConfig:
         max_questions: use only the first so many of the shuffled training questions.
         allow_last: accept `ANSWER: @last`.
         end_on_repeat: end a training episode at an action that was played before. A policy that
-            repeats a failed query word for word learns that it leads nowhere, sooner.
+            repeats a failed query learns that it leads nowhere, sooner. Capitals make no other.
         reward: `dense`, or `binary` for nothing but the terminal reward.
         correctness_weight: weights of the three reward functions in the sum GRPO sees.
         steps_per_generation: micro-batches one round of rollouts is cut into; None is

@@ -17,7 +17,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from sql_env.evaluation.second_thoughts import Choices
 from sql_env.training.generation import Completion, Sampling
 from sql_env.training.slot_cache import WIDTH_UNIT, SlotCache
 
@@ -163,17 +162,15 @@ class DecodeLoop:
         slots = sorted(range(len(order)), key=order.__getitem__)[:count]
         written = self._written[:, :steps].tolist()
         logprobs = self._logprobs[:, :steps].tolist()
+        chosen = self._chosen[:, :steps].tolist()
+        chances = self._chances[:, :steps].tolist()
         completions = []
         for slot in slots:
             ids = [token for token in written[slot] if token != _NOTHING]
-            choices = self._choices(slot, len(ids)) if self._sampling.choices else None
+            places = zip(chosen[slot][: len(ids)], chances[slot], strict=False)
+            choices = [list(zip(*place, strict=True)) for place in places]
             completions.append(Completion(ids, logprobs[slot][: len(ids)], choices))
         return completions, slots
-
-    def _choices(self, slot: int, length: int) -> Choices:
-        tokens = self._chosen[slot, :length].tolist()
-        chances = self._chances[slot, :length].tolist()
-        return [list(zip(*place, strict=True)) for place in zip(tokens, chances, strict=True)]
 
     def _width_for(self, length: int, cache: SlotCache) -> int:
         return min(-(-length // self._width_unit) * self._width_unit, cache.length)
@@ -228,7 +225,7 @@ class DecodeLoop:
         logits = self._forward(tokens[:, None], positions[:, None], slice(0, rows), width)
         drawn, logprobs = draw_tokens(logits.float(), self._sampling)
         if self._sampling.choices:
-            likely = torch.log_softmax(logits.float(), dim=-1).topk(self._sampling.choices)
+            likely = logits.float().log_softmax(dim=-1).topk(self._sampling.choices)
             self._chosen[:rows].index_copy_(1, self._column, likely.indices[:, None])
             self._chances[:rows].index_copy_(1, self._column, likely.values[:, None])
         self._written[:rows].index_copy_(

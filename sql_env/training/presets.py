@@ -33,10 +33,10 @@ PRESETS: dict[str, dict[str, Any]] = {
         "logging_steps": 1,
         "save_steps": 10,
     },
-    # One data-centre GPU: 32 questions x 8 episodes a step, on questions the warm-up has not shown.
+    # One data-centre GPU: 32 questions x 8 episodes a step, mostly ones the warm-up has not shown.
     "gpu": {
         "model_name": "smollm2-135m",
-        "train_split": "fresh+fresh_disguised+rehearsal",
+        "train_split": "fresh+fresh_disguised+train+rehearsal",
         "num_generations": 8,
         "per_device_train_batch_size": 32,
         "gradient_accumulation_steps": 8,
@@ -57,13 +57,13 @@ PRESETS: dict[str, dict[str, Any]] = {
             "first": True,
             "save_steps": 400,
             "split": "train*4+wide+worlds+practice+practice_wide+disguised",
-            "num_train_epochs": 1.5,
-            "recovery_epochs": 1.0,
+            "num_train_epochs": 1.25,
+            "recovery_epochs": 0.4,
             "recovery_split": "trial+trial_disguised",
             "recovery_questions": 2560,
             "recovery_temperature": 0.0,
             "recovery_rate": 0.5,
-            "recovery_weight": 4,
+            "recovery_weight": 3,
             "learning_rate": 5e-4,
             "per_device_train_batch_size": 32,
             "mix": {

@@ -1,6 +1,4 @@
-import pytest
-
-from sql_env.core.sql_errors import explain_sql_error, missing_name
+from sql_env.core.sql_errors import explain_sql_error
 
 TABLES = ["singer", "concert"]
 DESCRIBED = {"singer": ["Singer_ID", "Name"]}
@@ -66,20 +64,3 @@ def test_any_other_message_is_left_alone() -> None:
     assert explain_sql_error('near "FORM": syntax error', TABLES, DESCRIBED) == (
         'near "FORM": syntax error'
     )
-
-
-@pytest.mark.parametrize(
-    ("message", "name"),
-    [
-        ("no such table: concerts", "concerts"),
-        ("no such column: concert.Nam", "concert.Nam"),
-        ("no such column: concert.Name", "concert.Name"),  # a singer has one
-        ("no such column: singer.Name", None),  # it has: the query does not read it
-        ("no such column: Nam", None),  # of whichever table the query read
-        ("no such column: stadium.Capacity", None),  # not described: who knows
-        ('near "FORM": syntax error', None),
-    ],
-)
-def test_what_no_query_can_read(message: str, name: str | None) -> None:
-    described = {"singer": ["Singer_ID", "Name"], "concert": ["Concert_ID", "Theme"]}
-    assert missing_name(explain_sql_error(message, TABLES, described)) == name

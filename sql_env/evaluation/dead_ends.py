@@ -1,0 +1,77 @@
+"""What an episode need not try again: actions it has played, and names that do not exist."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from sql_env.evaluation.playing import spelling
+from sql_env.models import SQLAction, SQLObservation
+
+_NO_TABLE = re.compile(r"^no such table: (?P<table>\w+)\. ")
+_NO_COLUMN = re.compile(r"^no such column: (?P<table>\w+)\.(?P<column>\w+)\. (?P<hint>.*)")
+_TEXT = re.compile(r"'[^']*'")
+_LAST_WORD = re.compile(r"[\w.]*$")
+_ANSWER_LAST = spelling(SQLAction(action_type="ANSWER", argument="@last"))
+
+
+class DeadEnds:
+    """Those of one episode, as its policy can know them: by what it played and was told."""
+
+    def __init__(self) -> None:
+        self._played: set[tuple[str, str]] = set()
+        self._last = ""
+        self._missing: list[re.Pattern[str]] = []
+
+    def add(self, action: SQLAction) -> None:
+        """An action is played."""
+        self._played.add(spelling(action))
+        self._last = action.argument
+
+    def hear(self, observation: SQLObservation) -> None:
+        """What came of it."""
+        if not observation.error:
+            self._played.discard(_ANSWER_LAST)  # it may be right now
+        self._missing += _missing(observation.error, self._last, observation.table_names)
+
+    def leads_to(self, action: SQLAction) -> bool:
+        """Whether an action was played before, or reads what does not exist."""
+        if spelling(action) in self._played:
+            return True
+        return action.action_type == "QUERY" and self._reads_missing(action.argument)
+
+    def lie_ahead(self, opening: str) -> bool:
+        """Whether a turn that begins so reads what does not exist. Its last word may go on."""
+        return self._reads_missing(_LAST_WORD.sub("", opening))
+
+    def _reads_missing(self, query: str) -> bool:
+        words = _TEXT.sub("''", query)
+        return any(pattern.search(words) for pattern in self._missing)
+
+
+def _missing(error: str, query: str, tables: Iterable[str]) -> list[re.Pattern[str]]:
+    """How queries look that read what an error says there is none of.
+
+    A column is only known to be missing from a table that was described, which the hint shows, or
+    from one that does not exist. Of an alias nothing is known: the next query may give it anew.
+    """
+    if found := _NO_TABLE.match(error):
+        return _reading(found["table"])
+    found = _NO_COLUMN.match(error)
+    if not found:
+        return []
+    table, column = found["table"], found["column"]
+    if table.lower() in {name.lower() for name in tables}:
+        if re.search(rf"(?:^| ){table}(?: has |\.)", found["hint"], re.IGNORECASE):
+            return [re.compile(rf"(?<![\w.]){table}\.{column}(?!\w)", re.IGNORECASE)]
+        return []
+    if re.search(rf"\b{table}\b(?!\.)", query, re.IGNORECASE):
+        return []
+    return _reading(table)
+
+
+def _reading(table: str) -> list[re.Pattern[str]]:
+    """`FROM x`, `JOIN x` and `x.column`, unless the query itself makes an x."""
+    makes = rf"(?!.*\b{table}\s+AS\s*\()(?!.*\bAS\s+{table}\b)"
+    reads = rf"(?:\b(?:FROM|JOIN)\s+{table}(?![\w.])|(?<![\w.]){table}\.)"
+    return [re.compile(rf"^{makes}.*{reads}", re.IGNORECASE | re.DOTALL)]
