@@ -1,13 +1,15 @@
-"""What an episode need not try again: actions it has played, and names that do not exist."""
+"""What leads an episode nowhere: repetition, names that do not exist, answers given too soon."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
 
+from sql_env.core.render import NO_ROWS
 from sql_env.evaluation.playing import spelling
 from sql_env.models import SQLAction, SQLObservation
 
+QUERIES_TO_BELIEVE = 3  # that there is nothing
 _NO_TABLE = re.compile(r"^no such table: (?P<table>\w+)\. ")
 _NO_COLUMN = re.compile(r"^no such column: (?P<table>\w+)\.(?P<column>\w+)\. (?P<hint>.*)")
 _TEXT = re.compile(r"'[^']*'")
@@ -20,24 +22,34 @@ class DeadEnds:
 
     def __init__(self) -> None:
         self._played: set[tuple[str, str]] = set()
-        self._last = ""
+        self._last = SQLAction(action_type="")
         self._missing: list[re.Pattern[str]] = []
+        self._finds = True  # whether the last action found something
+        self._found_nothing = 0  # how many queries did not
 
     def add(self, action: SQLAction) -> None:
         """An action is played."""
         self._played.add(spelling(action))
-        self._last = action.argument
+        self._last = action
 
     def hear(self, observation: SQLObservation) -> None:
         """What came of it."""
         if not observation.error:
             self._played.discard(_ANSWER_LAST)  # it may be right now
-        self._missing += _missing(observation.error, self._last, observation.table_names)
+        self._finds = not observation.result.endswith(NO_ROWS)
+        self._found_nothing += not self._finds
+        self._missing += _missing(observation.error, self._last.argument, observation.table_names)
 
     def leads_to(self, action: SQLAction) -> bool:
-        """Whether an action was played before, or reads what does not exist."""
+        """Whether an action was played before, reads what does not exist, or believes too soon.
+
+        A query that compares with a value nobody stored finds nothing. So nothing is an answer
+        only when some different queries agree on it.
+        """
         if spelling(action) in self._played:
             return True
+        if action.action_type == "ANSWER":
+            return not self._finds and self._found_nothing < QUERIES_TO_BELIEVE
         return action.action_type == "QUERY" and self._reads_missing(action.argument)
 
     def lie_ahead(self, opening: str) -> bool:

@@ -2,8 +2,8 @@
 
 A greedy model that has once sent a query that fails will often send it again, word for word, until
 its steps are used up. So where it would repeat itself, or read a table or column that it was told
-does not exist, it may think twice: of the other turns that it might have written, the likeliest one
-that does neither is played.
+does not exist, or believe at once that there is nothing, it may think twice: of the other turns
+that it might have written, the likeliest one that does none of this is played.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ class ModelPolicy:
         dialogue: the prompt and the parser.
         max_tokens: the model's window for context and completion together.
         max_new_tokens: the part of the window that a completion may need.
-        second_thoughts: over the same model; asked where `generate` would play an action of the
-            episode once more, or read what does not exist. None lets it.
+        second_thoughts: over the same model; asked where `generate` would lead nowhere, as `DeadEnds`
+            knows it. None lets it.
         redraws: how many other turns are tried, at most. (They were once drawn at random; runs
             are recorded under this name.)
     """

@@ -61,7 +61,7 @@ class DecodeLoop:
         self._graphs: dict[tuple[int, int], torch.cuda.CUDAGraph] = {}
         self._pool = torch.cuda.graph_pool_handle() if use_graphs else None
         self._stream: Any = torch.cuda.Stream(device) if use_graphs else None
-        self._is_warm = False
+        self._warm: set[int] = set()  # batch sizes that ran once: what is compiled, is compiled
 
     def forget_graphs(self) -> None:
         """The cache or the weights have moved: captured addresses are stale."""
@@ -180,10 +180,10 @@ class DecodeLoop:
         if not self._use_graphs:
             self._step(rows, width)
             return
-        if not self._is_warm:
+        if rows not in self._warm:
             with self._on_own_stream():
                 self._step(rows, width)
-            self._is_warm = True
+            self._warm.add(rows)
             return
         if (rows, width) not in self._graphs:
             try:

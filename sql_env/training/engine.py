@@ -23,6 +23,7 @@ in place. Sampling from it differs from training by rounding only.
 from __future__ import annotations
 
 import inspect
+import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -35,8 +36,11 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from sql_env.evaluation.second_thoughts import Choices
 from sql_env.training.decoding import DecodeLoop
 from sql_env.training.generation import Completion, Sampling
+from sql_env.training.llama_step import LlamaStep
 from sql_env.training.shadow import refresh, shadow_of
 from sql_env.training.slot_cache import ATTENTION, WIDTH_UNIT, SlotCache, cache_for
+
+logger = logging.getLogger(__name__)
 
 # cuDNN's attention plans anew for every shape, which costs more than it saves here.
 _KERNELS = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
@@ -97,7 +101,9 @@ class LockstepEngine:
         self._prefill_tokens = _PREFILL_TOKENS.get(device.type, _PREFILL_TOKENS["cpu"])
         takes = inspect.signature(type(self._model).forward).parameters
         self._options = {"logits_to_keep": 1} if "logits_to_keep" in takes else {}
+        self._llama_step: LlamaStep | None = None
         self._cache = self._fitting_cache()
+        self._llama_step = self._trusted_step()
 
     def begin(self) -> None:
         """Forget all conversations, and take over new weights."""
@@ -107,6 +113,8 @@ class LockstepEngine:
         elif self._addresses() != self._weights_at:
             self._weights_at = self._addresses()
             self._loop.forget_graphs()
+            if self._llama_step is not None:
+                self._llama_step.look_up_weights()
 
     def __call__(self, contexts: list[list[int]]) -> list[list[int]]:
         """Token ids only, which is what `ModelPolicy` asks of a generator."""
@@ -265,14 +273,17 @@ class LockstepEngine:
         self, tokens: Tensor, positions: Tensor, rows: slice | Tensor, width: int
     ) -> Tensor:
         mask = self._cache.aim(rows, positions, width)
-        output = self._model(
-            input_ids=tokens,
-            position_ids=positions,
-            attention_mask=mask,
-            past_key_values=self._cache,
-            use_cache=True,
-            **self._options,
-        )
+        if self._llama_step is not None and isinstance(rows, slice):
+            return self._llama_step(tokens, positions, mask, self._cache)
+        with _uncompiled():
+            output = self._model(
+                input_ids=tokens,
+                position_ids=positions,
+                attention_mask=mask,
+                past_key_values=self._cache,
+                use_cache=True,
+                **self._options,
+            )
         logits: Tensor = output.logits[:, -1]
         return logits
 
@@ -286,7 +297,7 @@ class LockstepEngine:
         model.eval()
         config._attn_implementation = ATTENTION
         try:
-            with torch.no_grad(), sdpa_kernel(_KERNELS), _uncompiled():
+            with torch.no_grad(), sdpa_kernel(_KERNELS):
                 yield
         finally:
             config._attn_implementation = attention
@@ -303,11 +314,32 @@ class LockstepEngine:
             raise
         except (AttributeError, IndexError, RuntimeError, TypeError, ValueError) as error:
             raise UnsupportedModelError(f"the engine cannot run {name}: {error}") from error
-        if not difference < _LARGEST_DIFFERENCE.get(self._model.dtype, _LARGEST_HALF_DIFFERENCE):
+        if not difference < self._largest_difference():
             raise UnsupportedModelError(
                 f"the engine does not agree with {name}: logits differ by {difference:.1%}"
             )
         return cache
+
+    def _trusted_step(self) -> LlamaStep | None:
+        """The short cut through a Llama's layers, where it leads to the same logits."""
+        if not LlamaStep.fits(self._model):
+            return None
+        self._llama_step = step = LlamaStep(self._model)
+        try:
+            difference = self._difference_from_model()
+        except torch.OutOfMemoryError:
+            raise
+        except (RuntimeError, TypeError, ValueError) as error:  # it may not compile here
+            reason = str(error).partition("\n")[0]
+        else:
+            if difference < self._largest_difference():
+                return step
+            reason = f"logits differ by {difference:.1%}"
+        logger.warning("no short cut through the model's layers: %s", reason)
+        return None
+
+    def _largest_difference(self) -> float:
+        return _LARGEST_DIFFERENCE.get(self._model.dtype, _LARGEST_HALF_DIFFERENCE)
 
     def _difference_from_model(self) -> float:
         """The largest difference of a logit, relative to the largest logit, on a short text."""
@@ -320,9 +352,11 @@ class LockstepEngine:
             expected = self._model(input_ids=tokens).logits[:, -1].float()
         self._model.train(was_training)
         with self._ready():
-            self._read([(0, 0, tokens[0, :-1].tolist())])
-            last = torch.tensor([[tokens.shape[1] - 1]], device=device)
-            logits = self._forward(tokens[:, -1:], last, slice(0, 1), WIDTH_UNIT).float()
+            # Two rows, for to a compiler one would be a case of its own.
+            self._read([(slot, 0, tokens[0, :-1].tolist()) for slot in range(2)])
+            last = torch.full((2, 1), tokens.shape[1] - 1, device=device)
+            rows = tokens[:, -1:].expand(2, 1)
+            logits = self._forward(rows, last, slice(0, 2), WIDTH_UNIT).float()
         return float((logits - expected).abs().max() / expected.abs().max())
 
     def _addresses(self) -> list[int]:

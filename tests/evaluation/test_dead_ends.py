@@ -80,3 +80,26 @@ def test_what_was_played_leads_nowhere_but_the_answer_may_be_right_later(told: T
     assert dead_ends.leads_to(answer)
     assert dead_ends.leads_to(SQLAction(action_type="DESCRIBE", argument="Singer"))
     assert not told(answer, right).leads_to(answer)
+
+
+ANSWER = SQLAction(action_type="ANSWER", argument="@last")
+
+
+def nothing(name: str) -> SQLAction:
+    return query(f"SELECT name FROM singer WHERE name = '{name}'")
+
+
+def test_nothing_is_an_answer_only_when_different_queries_agree(told: Told) -> None:
+    assert told(nothing("a")).leads_to(ANSWER)
+    assert told(nothing("a")).leads_to(SQLAction(action_type="ANSWER", argument="[]"))
+    assert told(nothing("a"), nothing("b")).leads_to(ANSWER)
+    assert not told(nothing("a"), nothing("b"), nothing("c")).leads_to(ANSWER)
+
+
+def test_what_was_found_may_be_answered_at_once(told: Told) -> None:
+    found = query("SELECT name FROM singer")
+    assert not told(found).leads_to(ANSWER)
+    assert not told(nothing("a"), found).leads_to(ANSWER)
+    # A query that fails agrees on nothing.
+    failed = query("SELECT nme FROM singer")
+    assert told(nothing("a"), failed, nothing("b")).leads_to(ANSWER)

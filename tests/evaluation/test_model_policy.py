@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from sql_env.core.render import NO_ROWS
 from sql_env.evaluation.dialogue import Dialogue
 from sql_env.evaluation.episodes import Step
 from sql_env.evaluation.green_agent import evaluate
@@ -165,6 +166,15 @@ class TestPolicy:
             "SELECT name FROM singer",
         ]
 
+    def test_an_empty_result_is_not_believed_at_once(
+        self, music: SQLEnvironment, tokenizer: Any
+    ) -> None:
+        nobody = "QUERY: SELECT name FROM singer WHERE name = 'nobody'"
+        others = ["ANSWER: @last", "QUERY: SELECT name FROM singer"]
+        first, second = _steps(music, _Doubter(tokenizer, nobody, others), step_budget=2)
+        assert first.result.endswith(NO_ROWS)
+        assert second.argument == "SELECT name FROM singer"
+
     def test_where_every_thought_leads_nowhere_it_repeats_itself(
         self, music: SQLEnvironment, tokenizer: Any
     ) -> None:
@@ -178,7 +188,10 @@ class TestPolicy:
         actor = Actor(music, tokenizer)
         thoughts = SecondThoughts(actor, _never, stop_ids=[])
         policy = ModelPolicy(actor, tokenizer, DIALOGUE, second_thoughts=thoughts)
-        assert evaluate(music, policy, batch_size=1, samples=2).success_rate == 1.0
+        # Where nothing is to be found, that is thought over.
+        found = [question for question in music.questions if question.gold_answer != []]
+        env = SQLEnvironment(db_dir=music.db_dir, questions=found)
+        assert evaluate(env, policy, batch_size=1, samples=2).success_rate == 1.0
 
     def test_a_question_too_long_for_the_window_breaks_off_alone(
         self, music: SQLEnvironment, tokenizer: Any
