@@ -28,8 +28,8 @@ class ModelPolicy:
         dialogue: the prompt and the parser.
         max_tokens: the model's window for context and completion together.
         max_new_tokens: the part of the window that a completion may need.
-        second_thoughts: over the same model; asked where `generate` would lead nowhere, as `DeadEnds`
-            knows it. None lets it.
+        second_thoughts: over the same model; asked where `generate` would lead nowhere, as
+            `DeadEnds` knows it. None lets it.
         redraws: how many other turns are tried, at most. (They were once drawn at random; runs
             are recorded under this name.)
     """

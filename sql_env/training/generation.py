@@ -78,7 +78,11 @@ class GenerateBackend:
         pass
 
     def generate(self, contexts: Sequence[list[int]]) -> list[Completion]:
-        return [Completion(ids, None) for ids in self._generate(list(contexts))]
+        import torch
+
+        # Layers compiled for training would be compiled anew for every length.
+        with torch.compiler.set_stance("force_eager"):
+            return [Completion(ids, None) for ids in self._generate(list(contexts))]
 
 
 class TrainerBackend:
