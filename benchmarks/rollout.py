@@ -1,7 +1,8 @@
-"""How fast are rollouts? Four ways to play the same questions with the same model, in one run.
+"""How fast are rollouts? Five ways to play the same questions with the same model, in one run.
 
 (a) one episode at a time with `generate`      (b) all episodes together with `generate`
 (c) TRL's `environment_factory` loop           (d) the lock-step engine
+(e) the engine without its short cut through a Llama's layers
 
     python benchmarks/rollout.py                                  # CPU, 16 episodes
     python benchmarks/rollout.py --device cuda --episodes 256     # a GPU
@@ -150,7 +151,7 @@ def compare_greedy(
             console.print(f"  first difference at token {first} of {len(left)}")
 
 
-# -- the four ways -----------------------------------------------------------------------------
+# -- the five ways -----------------------------------------------------------------------------
 
 
 def compare_speed(
@@ -163,26 +164,29 @@ def compare_speed(
     sampling = Sampling(config.max_new_tokens)
     together = generate_of(model, tokenizer, sampling)
     engine = engine_of(model, config, sampling, options.graphs)
+    longer = engine_of(model, config, sampling, options.graphs, short_cut=False)
     alone = records[: options.alone]
     ways: dict[str, Callable[[], Played]] = {
         "a": lambda: one_by_one(alone, tokenizer, together, config),
         "b": lambda: all_together(records, tokenizer, together, config),
         "c": lambda: through_trl(records, model, tokenizer, config),
         "d": lambda: all_together(records, tokenizer, engine, config),
+        "e": lambda: all_together(records, tokenizer, longer, config),
     }
     names = {
         "a": f"one at a time, generate ({len(alone)} episodes)",
         "b": "together, generate",
         "c": "TRL environment_factory",
         "d": "lock-step engine",
+        "e": "… through transformers' layers",
     }
     measured: dict[str, Played] = {}
     for way in options.ways:
-        if way == "d" and options.device == "cuda":
+        if way in "de" and options.device == "cuda":
             started = time.perf_counter()
-            ways["d"]()
+            ways[way]()
             console.print(
-                f"(d) first round, graphs captured: {time.perf_counter() - started:.1f} s"
+                f"({way}) first round, graphs captured: {time.perf_counter() - started:.1f} s"
             )
         measured[way] = ways[way]()
     table = Table("", "", "episodes/s", "tokens/s", "turns", "seconds", "x (a)", "x (b)")
@@ -382,13 +386,20 @@ def generate_of(model: Any, tokenizer: Any, sampling: Sampling) -> Backend:
     )
 
 
-def engine_of(model: Any, config: GRPOConfig, sampling: Sampling, graphs: bool = True) -> Backend:
+def engine_of(
+    model: Any,
+    config: GRPOConfig,
+    sampling: Sampling,
+    graphs: bool = True,
+    short_cut: bool = True,
+) -> Backend:
     return LockstepEngine(
         model,
         stop_ids=[model.config.eos_token_id],
         sampling=sampling,
         max_length=config.max_context_tokens,
         cuda_graphs=graphs,
+        short_cut=short_cut,
     )
 
 
@@ -477,7 +488,7 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--steps", type=int, default=5, help="actions per episode")
     parser.add_argument("--max-new-tokens", type=int, default=32)
     parser.add_argument("--window", type=int, default=1024)
-    parser.add_argument("--ways", default="abcd", help="which of the four to time")
+    parser.add_argument("--ways", default="abcde", help="which of the five to time")
     parser.add_argument("--parts", nargs="+", default=["check", "speed", "step"])
     parser.add_argument("--no-graphs", dest="graphs", action="store_false")
     options = parser.parse_args()

@@ -46,7 +46,7 @@ def play_command(
         int,
         typer.Option(
             min=0,
-            help="Where a watched model would repeat itself, up to so many other turns are tried.",
+            help="Where a watched model's turn leads nowhere, up to so many others are tried.",
         ),
     ] = REDRAWS,
     record: Annotated[

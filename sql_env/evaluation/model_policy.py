@@ -1,15 +1,14 @@
 """A language model plays: all running episodes are generated together.
 
 A greedy model that has once sent a query that fails will often send it again, word for word, until
-its steps are used up. So where it would repeat itself, or read a table or column that it was told
-does not exist, or believe at once that there is nothing, it may think twice: of the other turns
-that it might have written, the likeliest one that does none of this is played.
+its steps are used up. So where it would repeat itself, use a name that it can know to be wrong, or
+believe at once that there is nothing, it may think twice: of the other turns that it might have
+written, the likeliest one that does none of this is played.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from itertools import islice
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from sql_env.evaluation.conversation import ChatLayout, ContextWindowError, Conversation
@@ -96,36 +95,37 @@ class ModelPolicy:
             if self._leads_nowhere(episode, ids)
         }
         found: dict[int, list[int]] = {}
-        for attempt in range(self._redraws):
-            tries = {
-                e: others for e, others in tries.items() if e not in found and others[attempt:]
+        for _ in range(self._redraws):
+            # One after the other, for each that leads nowhere tells more about those to come.
+            begun = {
+                episode: opening
+                for episode, others in tries.items()
+                if episode not in found and (opening := next(others, None))
             }
-            if not tries:
+            if not begun:
                 break
             written = thoughts.written(
-                [running[episode].context_ids for episode in tries],
-                [others[attempt] for others in tries.values()],
+                [running[episode].context_ids for episode in begun], list(begun.values())
             )
             found |= {
                 episode: ids
-                for episode, ids in zip(tries, written, strict=True)
+                for episode, ids in zip(begun, written, strict=True)
                 if not self._leads_nowhere(episode, ids)
             }
         return found
 
     def _openings(
         self, episode: int, conversation: Conversation, openings: Iterable[list[int]]
-    ) -> list[list[int]]:
-        """Those that fit into the window and do not lead nowhere yet, as many as are tried."""
+    ) -> Iterator[list[int]]:
+        """Those that fit into the window and do not lead nowhere yet."""
         used = len(conversation.context_ids) + self._max_new_tokens
         room = None if self._max_tokens is None else self._max_tokens - used
-        fitting = (
+        return (
             opening
             for opening in openings
             if (room is None or len(opening) <= room)
             and not self._dead_ends[episode].lie_ahead(self._layout.decode(opening))
         )
-        return list(islice(fitting, self._redraws))
 
     def _leads_nowhere(self, episode: int, ids: list[int]) -> bool:
         action = self._dialogue.parse(self._layout.decode(ids))
@@ -135,6 +135,7 @@ class ModelPolicy:
         words = self._dialogue.format_observation(observation)
         if observation.step_count == 0:
             self._dead_ends[episode] = DeadEnds()
+            self._dead_ends[episode].hear(observation)
             return Conversation(
                 self._layout,
                 self._dialogue.system_prompt,

@@ -67,6 +67,7 @@ class LockstepEngine:
         max_length: the longest conversation, completion included.
         shadow_dtype: sample from a copy of the weights in this type, refreshed by `begin`.
         cuda_graphs: capture the decode step on a GPU.
+        short_cut: take it through a Llama's layers.
 
     Raises:
         UnsupportedModelError: the model's attention or cache is of a kind the engine lacks.
@@ -81,6 +82,7 @@ class LockstepEngine:
         max_length: int,
         shadow_dtype: torch.dtype | None = None,
         cuda_graphs: bool = True,
+        short_cut: bool = True,
     ) -> None:
         self._source = model.get_base_model() if hasattr(model, "peft_config") else model
         self._shadow = None if shadow_dtype is None else shadow_of(self._source, shadow_dtype)
@@ -103,7 +105,7 @@ class LockstepEngine:
         self._options = {"logits_to_keep": 1} if "logits_to_keep" in takes else {}
         self._llama_step: LlamaStep | None = None
         self._cache = self._fitting_cache()
-        self._llama_step = self._trusted_step()
+        self._llama_step = self._trusted_step() if short_cut else None
 
     def begin(self) -> None:
         """Forget all conversations, and take over new weights."""

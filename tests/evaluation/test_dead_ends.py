@@ -23,7 +23,7 @@ def told(music: SQLEnvironment) -> Told:
 
     def play(*actions: SQLAction) -> DeadEnds:
         found = DeadEnds()
-        music.reset(question_id=music.questions[0].question_id)
+        found.hear(music.reset(question_id=music.questions[0].question_id))
         for action in (SQLAction(action_type="DESCRIBE", argument="singer"), *actions):
             found.add(action)
             found.hear(music.step(action))

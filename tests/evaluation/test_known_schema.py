@@ -1,0 +1,98 @@
+"""What can be said about a query before it is sent, from what the environment has shown."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from sql_env.evaluation.known_schema import KnownSchema
+from sql_env.models import QuestionRecord, SQLAction
+from sql_env.questions import Dataset
+from sql_env.server.sql_environment import SQLEnvironment
+
+
+def known(env: SQLEnvironment, *described: str, question: int = 0) -> KnownSchema:
+    schema = KnownSchema()
+    schema.hear(env.reset(question_id=env.questions[question].question_id))
+    for table in described:
+        schema.hear(env.step(SQLAction(action_type="DESCRIBE", argument=table)))
+    return schema
+
+
+def test_the_tables_are_known_from_the_start(music: SQLEnvironment) -> None:
+    schema = known(music)
+    assert schema.complaint("SELECT 1 FROM singers") == "no such table: singers"
+    assert not schema.complaint("SELECT nme FROM singer")  # who knows?
+    assert not schema.complaint("SELECT singer.nme FROM singer")
+
+
+@pytest.mark.parametrize(
+    ("query", "complaint"),
+    [
+        ("SELECT singer.nme FROM singer", "no such column: singer.nme"),
+        ("SELECT nme FROM singer", "no such column: nme"),
+        ("SELECT T1.nme FROM singer AS T1", "no such column: T1.nme"),
+        ("SELECT singer.name FROM concert", "no such column: singer.name"),
+        ("SELECT singer.name FROM singer JOIN singer", "ambiguous column name: singer.name"),
+        ("SELECT 1 FROM singer JOIN singers", "no such table: singers"),
+    ],
+)
+def test_the_columns_once_they_are_described(
+    music: SQLEnvironment, query: str, complaint: str
+) -> None:
+    assert known(music, "singer").complaint(query) == complaint
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT T1.theme FROM singer JOIN concert AS T1",  # concert is not described
+        "SELECT theme FROM singer, concert",
+        "SELECT name FROM singer WHERE country = 'x' GROUP BY",  # not about names
+        "SELECT a_function_of_its_own(name) FROM singer",
+        "SELECT 1; SELECT nme FROM singer",
+        "WITH x AS (SELECT name AS n FROM singer) SELECT x.n FROM x",
+        "",
+    ],
+)
+def test_nothing_is_claimed_that_is_not_known(music: SQLEnvironment, query: str) -> None:
+    assert not known(music, "singer").complaint(query)
+
+
+def test_odd_names_are_names(tmp_path: Path) -> None:
+    folder = tmp_path / "databases" / "odd"
+    folder.mkdir(parents=True)
+    with closing(sqlite3.connect(folder / "odd.sqlite")) as database:
+        database.execute('CREATE TABLE "order" ("first name" TEXT, "group" INT, "a""b" INT, ok)')
+    record = QuestionRecord(
+        question_id="odd",
+        question_text="?",
+        database_name="odd",
+        gold_sql='SELECT ok FROM "order"',
+        gold_answer=[],
+        answer_type="list",
+        difficulty="easy",
+        tables_involved=["order"],
+        split="eval",
+    )
+    with SQLEnvironment(db_dir=tmp_path / "databases", questions=[record]) as env:
+        schema = known(env, "order")
+    for column in ('"first name"', '"group"', '"a""b"', "ok"):
+        assert not schema.complaint(f'SELECT "order".{column} FROM "order"')
+    assert schema.complaint('SELECT "order".last FROM "order"') == "no such column: order.last"
+
+
+def test_it_never_complains_about_a_query_that_works() -> None:
+    dataset = Dataset.embedded()
+    questions = [question for question in dataset.load() if question.split == "eval"]
+    with SQLEnvironment(db_dir=dataset.db_dir, questions=questions, step_budget=50) as env:
+        for number, question in enumerate(questions):
+            tables = env.reset(question_id=question.question_id).table_names
+            schema = known(env, *tables[::2], question=number)
+            assert not schema.complaint(question.gold_sql), question.gold_sql
+            schema = known(env, *tables, question=number)
+            assert not schema.complaint(question.gold_sql), question.gold_sql
+    assert len(questions) == 203
