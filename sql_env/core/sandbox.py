@@ -37,7 +37,7 @@ from sql_env.core.query_result import Cell, ErrorKind, Limits, QueryResult, Row
 from sql_env.core.sqlite_messages import LONGEST_SQL, classify
 
 WIDEST_RESULT = 128
-_LIMITS = {
+COMPILE_LIMITS = {
     sqlite3.SQLITE_LIMIT_SQL_LENGTH: LONGEST_SQL,
     sqlite3.SQLITE_LIMIT_EXPR_DEPTH: 100,
     sqlite3.SQLITE_LIMIT_COMPOUND_SELECT: 50,
@@ -96,7 +96,7 @@ class Sandbox:
         self._denied = ""
         self._deadline = 0.0
         self._connection = connection = connect(path)
-        for limit, value in _LIMITS.items():
+        for limit, value in COMPILE_LIMITS.items():
             connection.setlimit(limit, value)
         connection.setlimit(sqlite3.SQLITE_LIMIT_COLUMN, max(WIDEST_RESULT, widest_table))
         for name, strip in (("trim", str.strip), ("ltrim", str.lstrip), ("rtrim", str.rstrip)):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 
 from sql_env.core.render import NO_ROWS
 from sql_env.evaluation.known_schema import KnownSchema, missing_names
@@ -11,9 +10,7 @@ from sql_env.evaluation.playing import spelling
 from sql_env.models import SQLAction, SQLObservation
 
 QUERIES_TO_BELIEVE = 3  # that there is nothing
-_NO_TABLE = re.compile(r"^no such table: (?P<table>\w+)\. ")
-_NO_COLUMN = re.compile(r"^no such column: (?P<table>\w+)\.(?P<column>\w+)\. (?P<hint>.*)")
-_TEXT = re.compile(r"'[^']*'")
+_TEXT = re.compile(r"""'[^']*(?:'|$)|"[^"]*(?:"|$)""")  # an opening may end in the middle of one
 _LAST_WORD = re.compile(r"[\w.]*$")
 _ANSWER_LAST = spelling(SQLAction(action_type="ANSWER", argument="@last"))
 
@@ -26,9 +23,10 @@ class DeadEnds:
         self._last = SQLAction(action_type="")
         self._known = KnownSchema()
         self._missing: list[re.Pattern[str]] = []
-        self._results = 0  # of queries
-        self._found_nothing = 0  # how many of them are empty
-        self._finds = True  # whether the last of them is not
+        self._steps_left = 0
+        self._has_result = False  # of a query
+        self._finds = True  # whether there are rows in it
+        self._found_nothing: set[tuple[str, str]] = set()  # the queries that have none
 
     def add(self, action: SQLAction) -> None:
         """An action is played."""
@@ -38,27 +36,26 @@ class DeadEnds:
     def hear(self, observation: SQLObservation) -> None:
         """What the episode begins with, or what came of the last action."""
         self._known.hear(observation)
-        if observation.error:
-            self._missing += _missing(
-                observation.error, self._last.argument, observation.table_names
-            )
-        elif self._last.action_type == "QUERY":
+        self._steps_left = observation.budget_remaining
+        if self._last.action_type == "QUERY" and not observation.error:
             self._played.discard(_ANSWER_LAST)  # it may be right now
-            self._results += 1
+            self._has_result = True
             self._finds = not observation.result.endswith(NO_ROWS)
-            self._found_nothing += not self._finds
+            if not self._finds:
+                self._found_nothing.add(spelling(self._last))
 
     def leads_to(self, action: SQLAction) -> bool:
-        """Whether an action was played before, reads what does not exist, or answers too soon."""
+        """Whether an action was played before, uses a wrong name, or answers too soon."""
         if spelling(action) in self._played:
             return True
         if action.action_type == "ANSWER":
-            return self._too_soon(action.argument)
-        return action.action_type == "QUERY" and self._reads_missing(action.argument)
+            return self._steps_left > 1 and self._too_soon(action.argument)
+        return action.action_type == "QUERY" and self._uses_wrong_name(action.argument)
 
     def lie_ahead(self, opening: str) -> bool:
-        """Whether a turn that begins so reads what does not exist. Its last word may go on."""
-        return self._uses_missing(_LAST_WORD.sub("", opening))
+        """Whether a turn that begins so uses a wrong name. Its last word may go on."""
+        words = _TEXT.sub("''", _LAST_WORD.sub("", opening))
+        return any(pattern.search(words) for pattern in self._missing)
 
     def _too_soon(self, answer: str) -> bool:
         """Whether there is no result to answer with, or one that is not to be believed yet.
@@ -66,60 +63,26 @@ class DeadEnds:
         A query that compares with a value nobody stored finds nothing. So nothing is an answer only
         when some different queries agree on it.
         """
-        in_doubt = not self._finds and self._found_nothing < QUERIES_TO_BELIEVE
+        in_doubt = not self._finds and len(self._found_nothing) < QUERIES_TO_BELIEVE
         if answer.strip().lower() == "@last":
-            return not self._results or in_doubt
+            return not self._has_result or in_doubt
         return in_doubt and self._last.action_type == "QUERY"
 
-    def _reads_missing(self, query: str) -> bool:
-        if self._uses_missing(query):
-            return True
+    def _uses_wrong_name(self, query: str) -> bool:
         complaint = self._known.complaint(query)
         self._missing += self._learned_from(complaint)
         return bool(complaint)
 
-    def _uses_missing(self, query: str) -> bool:
-        words = _TEXT.sub("''", query)
-        return any(pattern.search(words) for pattern in self._missing)
-
     def _learned_from(self, complaint: str) -> list[re.Pattern[str]]:
-        """How other queries look about which the same can be said."""
-        table, column = missing_names(complaint) or ("", "")
+        """How other turns begin about which the same can be said."""
+        table, column = missing_names(complaint)
         if not (table.isidentifier() and (column or "x").isidentifier()):
             return []
         if not column:
-            return _reading(table)
+            # A query may make what the database lacks, but says so first.
+            unmade = rf"^(?!.*\bWITH\b.*\b{table}\b).*\b(?:FROM|JOIN)\s+{table}(?![\w.])"
+            return [re.compile(unmade, re.IGNORECASE | re.DOTALL)]
         # A column that exists may be one of a table that this query only forgot to read.
-        return [_column(table, column)] if self._known.has(table, column) is False else []
-
-
-def _missing(error: str, query: str, tables: Iterable[str]) -> list[re.Pattern[str]]:
-    """How queries look that read what an error says there is none of.
-
-    A column is only known to be missing from a table that was described, which the hint shows, or
-    from one that does not exist. Of an alias nothing is known: the next query may give it anew.
-    """
-    if found := _NO_TABLE.match(error):
-        return _reading(found["table"])
-    found = _NO_COLUMN.match(error)
-    if not found:
-        return []
-    table, column = found["table"], found["column"]
-    if table.lower() in {name.lower() for name in tables}:
-        if re.search(rf"(?:^| ){table}(?: has |\.)", found["hint"], re.IGNORECASE):
-            return [_column(table, column)]
-        return []
-    if re.search(rf"\b{table}\b(?!\.)", query, re.IGNORECASE):
-        return []
-    return _reading(table)
-
-
-def _column(table: str, column: str) -> re.Pattern[str]:
-    return re.compile(rf"(?<![\w.]){table}\.{column}(?!\w)", re.IGNORECASE)
-
-
-def _reading(table: str) -> list[re.Pattern[str]]:
-    """`FROM x`, `JOIN x` and `x.column`, unless the query itself makes an x."""
-    makes = rf"(?!.*\b{table}\s+AS\s*\()(?!.*\bAS\s+{table}\b)"
-    reads = rf"(?:\b(?:FROM|JOIN)\s+{table}(?![\w.])|(?<![\w.]){table}\.)"
-    return [re.compile(rf"^{makes}.*{reads}", re.IGNORECASE | re.DOTALL)]
+        if self._known.has(table, column) is not False:
+            return []
+        return [re.compile(rf"(?<![\w.]){table}\.{column}(?!\w)", re.IGNORECASE)]

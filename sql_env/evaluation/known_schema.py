@@ -9,16 +9,26 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Sequence
+from contextlib import closing
 
+from sql_env.core.sandbox import COMPILE_LIMITS
 from sql_env.core.schema import quote_identifier
 from sql_env.models import SQLObservation
 
 _NAME = r'(?:"(?:[^"]|"")*"|\w+)'
 _HEADING = re.compile(rf"(?P<table>{_NAME}) \(\d+ rows\)$")
-_COLUMN = re.compile(rf" {_NAME}\.(?P<column>{_NAME})(?! = | -> )(?: |$)")
+_COLUMN = re.compile(rf" {_NAME}\.(?P<column>{_NAME})(?P<foreign> = | -> )?")
 _NO_TABLE = re.compile(r"no such table: (?P<table>.+)")
 _NO_COLUMN = re.compile(r"no such column: (?:(?P<table>.+)\.)?(?P<column>.+)")
+_NO_COLUMNS = ("?",)
+_READING = frozenset(
+    (
+        sqlite3.SQLITE_SELECT,
+        sqlite3.SQLITE_READ,
+        sqlite3.SQLITE_FUNCTION,
+        sqlite3.SQLITE_RECURSIVE,
+    )
+)
 
 
 class KnownSchema:
@@ -28,64 +38,74 @@ class KnownSchema:
         self._tables: list[str] = []
         self._described: dict[str, list[str]] = {}
         self._text = ""
-        self._database: sqlite3.Connection | None = None
 
     def hear(self, observation: SQLObservation) -> None:
         """Take over what an observation says."""
-        if (observation.table_names, observation.schema_info) == (self._tables, self._text):
-            return
-        self._tables, self._text = observation.table_names, observation.schema_info
-        self._described = dict(_described(self._text))
-        self._database = None
+        if observation.schema_info != self._text:
+            self._text = observation.schema_info
+            self._described = dict(_described(self._text))
+        self._tables = observation.table_names
 
     def has(self, table: str, column: str) -> bool | None:
         """Whether a table has a column; None where that is not known."""
-        columns = self._described.get(table.lower())
-        return None if columns is None else column.lower() in columns
+        columns = self._described.get(_folded(table))
+        return None if columns is None else _folded(column) in map(_folded, columns)
 
     def complaint(self, query: str) -> str:
         """What is wrong with the names in a query, in SQLite's words, or nothing."""
-        if self._database is None:
-            self._database = _empty_database(self._tables, self._described)
+        words = self._said_of(query)
+        undescribed = [name for name in self._tables if _folded(name) not in self._described]
+        if found := _NO_COLUMN.match(words):
+            # Perhaps a table has it that was not described. Then this is not said again.
+            sure = not undescribed or self._said_of(query, (found["column"],)) == words
+        elif words.startswith("ambiguous column name: "):
+            # In an inner query it may be a column of a table that was not described.
+            sure = not any(name.lower() in query.lower() for name in undescribed)
+        else:
+            sure = bool(_NO_TABLE.match(words))
+        return words if sure else ""
+
+    def _said_of(self, query: str, undescribed: tuple[str, ...] = _NO_COLUMNS) -> str:
+        """SQLite's error. `undescribed` are the columns that tables may have, for all we know."""
         try:
-            self._database.execute(f"EXPLAIN {query}").close()
-        except (sqlite3.Error, sqlite3.Warning) as error:
-            words = str(error)
-            return words if self._is_sure_of(words, query) else ""
+            # Not kept: what all episodes of a batch hold would fill the heap that SQLite may use.
+            with closing(sqlite3.connect(":memory:", cached_statements=0)) as database:
+                for table in self._tables:
+                    columns = self._described.get(_folded(table), undescribed)
+                    names = ", ".join(map(quote_identifier, columns))
+                    database.execute(f"CREATE TABLE {quote_identifier(table)} ({names})")
+                for limit, value in COMPILE_LIMITS.items():
+                    database.setlimit(limit, value)
+                # EXPLAIN runs nothing, but a PRAGMA acts while it is compiled.
+                database.set_authorizer(_only_reading)
+                database.execute(f"EXPLAIN {query}").close()
+        except (sqlite3.Error, sqlite3.Warning, UnicodeError, MemoryError) as error:
+            return str(error)
         return ""
 
-    def _is_sure_of(self, complaint: str, query: str) -> bool:
-        if _NO_TABLE.match(complaint) or complaint.startswith("ambiguous column name: "):
-            return True
-        found = _NO_COLUMN.match(complaint)
-        if not found:
-            return False  # what else there may be, the environment may see otherwise
-        if (found["table"] or "").lower() in self._described:
-            return True
-        words = set(re.findall(r"\w+", query.lower()))
-        return not any(
-            name.lower() in words for name in self._tables if name.lower() not in self._described
-        )
 
-
-def missing_names(complaint: str) -> tuple[str, str] | None:
+def missing_names(complaint: str) -> tuple[str, str]:
     """The table and the column that a complaint names, either of them perhaps empty."""
     if found := _NO_TABLE.match(complaint):
         return found["table"], ""
     found = _NO_COLUMN.match(complaint)
-    return (found["table"] or "", found["column"]) if found else None
+    return (found["table"] or "", found["column"]) if found else ("", "")
+
+
+def _only_reading(action: int, *_: str | None) -> int:
+    return sqlite3.SQLITE_OK if action in _READING else sqlite3.SQLITE_DENY
 
 
 def _described(text: str) -> list[tuple[str, list[str]]]:
-    """The tables that DESCRIBE has shown and their columns, all in lower case."""
+    """The tables that DESCRIBE has shown, and their columns. What is not legible is left out."""
     found = []
     for block in filter(None, text.split("\n\n")):
         heading, *lines = block.split("\n")
         table = _HEADING.match(heading)
-        columns = [match for line in lines if (match := _COLUMN.match(line))]
-        if table and columns:
-            names = [_bare(match["column"]).lower() for match in columns]
-            found.append((_bare(table["table"]).lower(), names))
+        columns = [_COLUMN.match(line) for line in lines]
+        if table and columns and all(columns):
+            names = [_bare(c["column"]) for c in columns if c and not c["foreign"]]
+            found.append((_folded(_bare(table["table"])), names))
     return found
 
 
@@ -93,10 +113,6 @@ def _bare(name: str) -> str:
     return name[1:-1].replace('""', '"') if name.startswith('"') else name
 
 
-def _empty_database(tables: Sequence[str], described: dict[str, list[str]]) -> sqlite3.Connection:
-    database = sqlite3.connect(":memory:")
-    for table in tables:
-        columns = described.get(table.lower()) or ["?"]
-        names = ", ".join(map(quote_identifier, columns))
-        database.execute(f"CREATE TABLE {quote_identifier(table)} ({names})")
-    return database
+def _folded(name: str) -> str:
+    """As SQLite compares names: only the letters of ASCII have capitals."""
+    return "".join(c.lower() if c.isascii() else c for c in name)

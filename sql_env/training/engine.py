@@ -115,8 +115,9 @@ class LockstepEngine:
         elif self._addresses() != self._weights_at:
             self._weights_at = self._addresses()
             self._loop.forget_graphs()
+            # The new weights may lie in other layers, those of an adapter for instance.
             if self._llama_step is not None:
-                self._llama_step.look_up_weights()
+                self._llama_step = self._trusted_step()
 
     def __call__(self, contexts: list[list[int]]) -> list[list[int]]:
         """Token ids only, which is what `ModelPolicy` asks of a generator."""
@@ -326,12 +327,13 @@ class LockstepEngine:
         """The short cut through a Llama's layers, where it leads to the same logits."""
         if not LlamaStep.fits(self._model):
             return None
-        self._llama_step = step = LlamaStep(self._model)
         try:
+            self._llama_step = step = LlamaStep(self._model)
             difference = self._difference_from_model()
         except torch.OutOfMemoryError:
             raise
-        except (RuntimeError, TypeError, ValueError) as error:  # it may not compile here
+        except (AttributeError, RuntimeError, TypeError, ValueError) as error:
+            # It may not compile here.
             reason = str(error).partition("\n")[0]
         else:
             if difference < self._largest_difference():
@@ -347,8 +349,8 @@ class LockstepEngine:
         """The largest difference of a logit, relative to the largest logit.
 
         Of two short texts the one with the smaller counts: rounding may move one of them far, a
-        model of another kind moves both. Tokens with low numbers are left out, for they are
-        special to a model, and those it moves farthest.
+        model of another kind moves both. Each is read in both rows. Tokens with low numbers are
+        left out, for they are special to a model, and those it moves farthest.
         """
         device = self._model.device
         vocabulary = self._model.get_input_embeddings().num_embeddings
@@ -359,11 +361,15 @@ class LockstepEngine:
         with torch.no_grad(), _uncompiled():
             expected = self._model(input_ids=texts).logits[:, -1].float()
         self._model.train(was_training)
+        last = torch.full((2, 1), texts.shape[1] - 1, device=device)
+        seen = []
         with self._ready():
-            self._read([(slot, 0, ids[:-1]) for slot, ids in enumerate(texts.tolist())])
-            last = torch.full((2, 1), texts.shape[1] - 1, device=device)
-            logits = self._forward(texts[:, -1:], last, slice(0, 2), WIDTH_UNIT).float()
-        differences = (logits - expected).abs().amax(dim=1) / expected.abs().amax(dim=1)
+            for order in ([0, 1], [1, 0]):
+                rows = texts[order]
+                self._read([(slot, 0, ids[:-1]) for slot, ids in enumerate(rows.tolist())])
+                logits = self._forward(rows[:, -1:], last, slice(0, 2), WIDTH_UNIT).float()
+                seen.append((logits[order] - expected).abs().amax(dim=1))
+        differences = torch.stack(seen).amax(dim=0) / expected.abs().amax(dim=1)
         return float(differences.min())
 
     def _addresses(self) -> list[int]:

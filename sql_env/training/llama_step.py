@@ -43,22 +43,7 @@ class LlamaStep:
         self._between = _compiled(_between) if on_gpu else _between
         self._end = _compiled(_end) if on_gpu else _end
         self._attend = _matrix_attention if on_gpu else _fused_attention
-        self.look_up_weights()
-
-    @staticmethod
-    def fits(model: Any) -> bool:
-        """Whether a model is a Llama with plain layers.
-
-        An adapter adds to its layers what is not among their weights.
-        """
-        if type(model).__name__ != "LlamaForCausalLM" or model.config.hidden_act != "silu":
-            return False
-        projections = (part for part in model.modules() if hasattr(part, "in_features"))
-        return all(type(projection) is nn.Linear for projection in projections)
-
-    def look_up_weights(self) -> None:
-        """Find the model's weights again, for they may have been put elsewhere."""
-        layers = self._model.model.layers
+        layers = model.model.layers
         self._before: list[Weights] = [
             [
                 layer.input_layernorm.weight,
@@ -74,6 +59,20 @@ class LlamaStep:
             ]
             for layer in layers
         ]
+
+    @staticmethod
+    def fits(model: Any) -> bool:
+        """Whether a model is a Llama with plain layers.
+
+        An adapter or a hook adds to its layers what is not among their weights.
+        """
+        if type(model).__name__ != "LlamaForCausalLM" or model.config.hidden_act != "silu":
+            return False
+        parts = list(model.model.modules())
+        projections = [part for part in parts if hasattr(part, "in_features")]
+        return all(type(projection) is nn.Linear for projection in projections) and not any(
+            part._forward_hooks or part._forward_pre_hooks for part in parts
+        )
 
     def __call__(self, tokens: Tensor, positions: Tensor, mask: Tensor, cache: SlotCache) -> Tensor:
         """Read one token per row. `cache` has been aimed at their positions, which made `mask`."""
@@ -181,10 +180,11 @@ def _matrix_attention(
 ) -> Tensor:
     """The heads of a group are rows of one matrix, so that keys and values are read once."""
     rows, _, _, size = query.shape
-    grouped = query.reshape(rows, keys.shape[1], -1, size)
-    shares = _compiled(_shares)(grouped @ keys.transpose(2, 3), mask, scaling)
+    # Scaled first, for the product may be too large for half precision.
+    grouped = query.reshape(rows, keys.shape[1], -1, size) * scaling
+    shares = _compiled(_shares)(grouped @ keys.transpose(2, 3), mask)
     return (shares @ values).reshape(rows, -1)
 
 
-def _shares(scores: Tensor, mask: Tensor, scaling: float) -> Tensor:
-    return (scores.float() * scaling + mask).softmax(dim=-1).to(scores.dtype)
+def _shares(scores: Tensor, mask: Tensor) -> Tensor:
+    return (scores.float() + mask).softmax(dim=-1).to(scores.dtype)

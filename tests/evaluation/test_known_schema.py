@@ -54,6 +54,11 @@ def test_the_columns_once_they_are_described(
         "SELECT name FROM singer WHERE country = 'x' GROUP BY",  # not about names
         "SELECT a_function_of_its_own(name) FROM singer",
         "SELECT 1; SELECT nme FROM singer",
+        "SELECT singer.theme FROM concert AS singer",
+        "WITH singer AS (SELECT * FROM concert) SELECT singer.theme FROM singer",
+        "SELECT singer.age FROM singer JOIN singer AS s WHERE s.age IN (SELECT age FROM concert)",
+        "SELECT '\ud800'",
+        "SELECT nme FROM singer WHERE name = '" + "x" * 100_000 + "'",
         "WITH x AS (SELECT name AS n FROM singer) SELECT x.n FROM x",
         "",
     ],
@@ -62,11 +67,19 @@ def test_nothing_is_claimed_that_is_not_known(music: SQLEnvironment, query: str)
     assert not known(music, "singer").complaint(query)
 
 
+def test_what_does_more_than_read_is_not_even_compiled(music: SQLEnvironment) -> None:
+    """A PRAGMA acts when it is compiled: this one would leave the process no memory for SQLite."""
+    assert not known(music).complaint("PRAGMA hard_heap_limit = 1000")
+    assert not known(music).complaint("ATTACH 'elsewhere' AS x")
+    assert not music.step(SQLAction(action_type="QUERY", argument="SELECT name FROM singer")).error
+
+
 def test_odd_names_are_names(tmp_path: Path) -> None:
     folder = tmp_path / "databases" / "odd"
     folder.mkdir(parents=True)
     with closing(sqlite3.connect(folder / "odd.sqlite")) as database:
         database.execute('CREATE TABLE "order" ("first name" TEXT, "group" INT, "a""b" INT, ok)')
+        database.execute('CREATE TABLE "order items" (ÉTAT TEXT, état TEXT)')
     record = QuestionRecord(
         question_id="odd",
         question_text="?",
@@ -80,6 +93,10 @@ def test_odd_names_are_names(tmp_path: Path) -> None:
     )
     with SQLEnvironment(db_dir=tmp_path / "databases", questions=[record]) as env:
         schema = known(env, "order")
+        both = known(env, "order", "order items")
+    assert not schema.complaint('SELECT price, état FROM "order items"')
+    assert not both.complaint('SELECT ÉTAT, état FROM "order items"')
+    assert both.complaint('SELECT price FROM "order items"') == "no such column: price"
     for column in ('"first name"', '"group"', '"a""b"', "ok"):
         assert not schema.complaint(f'SELECT "order".{column} FROM "order"')
     assert schema.complaint('SELECT "order".last FROM "order"') == "no such column: order.last"

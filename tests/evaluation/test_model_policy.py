@@ -168,7 +168,7 @@ class TestPolicy:
     ) -> None:
         nobody = "QUERY: SELECT name FROM singer WHERE name = 'nobody'"
         others = ["ANSWER: @last", "QUERY: SELECT name FROM singer"]
-        first, second = _steps(music, _Doubter(tokenizer, nobody, others), step_budget=2)
+        first, second, _ = _steps(music, _Doubter(tokenizer, nobody, others))
         assert first.result.endswith(NO_ROWS)
         assert second.argument == "SELECT name FROM singer"
 

@@ -41,6 +41,10 @@ def test_every_kind_of_llama_writes_what_it_writes_by_itself(
     make_llama: Callable[..., Any], kind: dict[str, Any]
 ) -> None:
     model = make_llama(**kind)
+    torch.manual_seed(0)
+    for name, parameter in model.named_parameters():
+        if "bias" in name or "norm" in name:  # transformers begins with zeros and ones
+            torch.nn.init.normal_(parameter, mean=1.0, std=0.5)
     engine = engine_over(model)
     assert engine._llama_step is not None
     assert engine(TALKS) == written_by(model)
@@ -75,7 +79,23 @@ def test_adapters_and_other_families_take_the_long_way(
     adapted = get_peft_model(make_llama(), LoraConfig(target_modules=["q_proj"]))
     assert not LlamaStep.fits(adapted.get_base_model())
     assert not LlamaStep.fits(make_qwen3())
-    assert LlamaStep.fits(make_llama())
+    hooked = make_llama()
+    assert LlamaStep.fits(hooked)
+    hooked.model.layers[0].register_forward_hook(lambda *_: None)
+    assert not LlamaStep.fits(hooked)
+
+
+def test_an_adapter_that_comes_later_is_not_left_out(make_llama: Callable[..., Any]) -> None:
+    from peft import LoraConfig, inject_adapter_in_model
+
+    model = make_llama()
+    engine = engine_over(model)
+    before = engine(TALKS)
+    inject_adapter_in_model(
+        LoraConfig(target_modules=["q_proj", "down_proj"], init_lora_weights=False), model
+    )
+    engine.begin()
+    assert engine(TALKS) == written_by(model) != before
 
 
 def test_both_kinds_of_attention_agree() -> None:
