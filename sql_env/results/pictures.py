@@ -74,22 +74,21 @@ class Pictures:
         """The learning curves of one phase of all trainings; None where there are none."""
         column, title, label = CURVES[phase]
         runs = [
-            (training, [row for row in rows if row.get("phase") == phase and column in row])
+            (training, found)
             for training, rows in self._each(lambda log: log.metrics())
+            if (found := [row for row in rows if row.get("phase") == phase and column in row])
         ]
-        if not any(rows for _, rows in runs):
+        if not runs:
             return None
         figure, axes = new_axes(title, label)
         for place, (training, rows) in enumerate(runs):
-            if not rows:
-                continue
             steps, values = running_steps(rows), [float(row[column]) for row in rows]
             colour = COLOURS[(place + 1) % len(COLOURS)]
             axes.plot(steps, values, color=FAINT, linewidth=0.6)
             axes.plot(steps, trend(values), color=colour, linewidth=2, label=training.title)
         if phase == "grpo":
             axes.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
-        axes.legend(frameon=False)
+        figure.legend(loc="outside lower center", ncols=3, frameon=False, fontsize=8)
         return self._keep(f"learning-{phase}", figure, title)
 
     def train_against_eval(self) -> list[str]:
