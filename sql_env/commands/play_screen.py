@@ -14,6 +14,7 @@ from rich.text import Text
 
 from sql_env.core.database import QueryResult, Row
 from sql_env.core.render import ROWS_SHOWN, render_cell
+from sql_env.evaluation.known_schema import described_tables
 from sql_env.models import SQLAction, SQLObservation
 from sql_env.server.sql_environment import SQLEnvironment
 
@@ -80,12 +81,7 @@ class Prompt:
 
 def _columns(schema_info: str) -> list[str]:
     """The column names that DESCRIBE has revealed so far."""
-    names = [
-        line.split()[0].rpartition(".")[2]
-        for block in schema_info.split("\n\n")
-        for line in block.split("\n")[1:]
-        if line.strip() and " -> " not in line and " = " not in line
-    ]
+    names = (name for _, columns in described_tables(schema_info) for name in columns)
     return list(dict.fromkeys(names))
 
 

@@ -20,7 +20,7 @@ _HEADING = re.compile(rf"(?P<table>{_NAME}) \(\d+ rows\)$")
 _COLUMN = re.compile(rf" {_NAME}\.(?P<column>{_NAME})(?P<foreign> = | -> )?")
 _NO_TABLE = re.compile(r"no such table: (?P<table>.+)")
 _NO_COLUMN = re.compile(r"no such column: (?:(?P<table>.+)\.)?(?P<column>.+)")
-_NO_COLUMNS = ("?",)
+_UNKNOWN = ("?",)
 _READING = frozenset(
     (
         sqlite3.SQLITE_SELECT,
@@ -43,7 +43,7 @@ class KnownSchema:
         """Take over what an observation says."""
         if observation.schema_info != self._text:
             self._text = observation.schema_info
-            self._described = dict(_described(self._text))
+            self._described = dict(described_tables(self._text))
         self._tables = observation.table_names
 
     def has(self, table: str, column: str) -> bool | None:
@@ -65,7 +65,7 @@ class KnownSchema:
             sure = bool(_NO_TABLE.match(words))
         return words if sure else ""
 
-    def _said_of(self, query: str, undescribed: tuple[str, ...] = _NO_COLUMNS) -> str:
+    def _said_of(self, query: str, undescribed: tuple[str, ...] = _UNKNOWN) -> str:
         """SQLite's error. `undescribed` are the columns that tables may have, for all we know."""
         try:
             # Not kept: what all episodes of a batch hold would fill the heap that SQLite may use.
@@ -96,7 +96,7 @@ def _only_reading(action: int, *_: str | None) -> int:
     return sqlite3.SQLITE_OK if action in _READING else sqlite3.SQLITE_DENY
 
 
-def _described(text: str) -> list[tuple[str, list[str]]]:
+def described_tables(text: str) -> list[tuple[str, list[str]]]:
     """The tables that DESCRIBE has shown, and their columns. What is not legible is left out."""
     found = []
     for block in filter(None, text.split("\n\n")):
