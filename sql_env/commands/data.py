@@ -85,6 +85,9 @@ def spider(
         int,
         typer.Option(min=0, help="With --wide: and so many more, to make mistakes and mend them."),
     ] = 0,
+    reserve: Annotated[
+        int, typer.Option(min=0, help="Of those to train on, keep about so many for reward only.")
+    ] = 0,
     split_by: SplitOption = Split.question,
     seed: SeedOption = 42,
     url: UrlOption = None,
@@ -105,6 +108,8 @@ def spider(
         ) as folder:
             if wide and chosen == ["all"]:
                 raise SourceError("--wide adds other databases; --db-ids all leaves none")
+            if reserve and chosen == ["all"]:
+                raise SourceError("--reserve is for a set of chosen databases, not --db-ids all")
             with _busy():
                 found = read_spider(folder)
                 prepared = (
@@ -118,6 +123,7 @@ def spider(
                         hold_out=hold_out,
                         fresh=fresh,
                         trial=trial,
+                        reserve=reserve,
                         seed=seed,
                     )
                 )
@@ -126,6 +132,7 @@ def spider(
                 "hold_out": hold_out,
                 "fresh": fresh,
                 "trial": trial,
+                "reserve": reserve,
                 "split_by": split_by,
                 "seed": seed,
             }

@@ -41,6 +41,7 @@ def prepare_spider(
     hold_out: int = 0,
     fresh: int = 0,
     trial: int = 0,
+    reserve: int = 0,
     seed: int = 42,
 ) -> Prepared:
     """The core set, split in train and eval; with `wide` every other training question.
@@ -55,6 +56,8 @@ def prepare_spider(
             databases that a warm-up on `wide` has not shown.
         trial: likewise, of what then remains, in the split `trial`: where a warmed-up model makes
             mistakes that can be mended.
+        reserve: about so many of the core set's training questions, in the split `reserve`: to be
+            learned by reward alone too. No gold query is on both sides.
         seed: of the split and of the choice of databases to hold out.
 
     Raises:
@@ -74,6 +77,8 @@ def prepare_spider(
         normalised_sql(item.sql) for item in source.questions if _is_wide(item, databases)
     )
     records = split(core, split_by, seed, trained_elsewhere)
+    if reserve:
+        records = _reserved(records, reserve, seed)
     if wide:
         others, more_left_out = _wide(source, databases)
         left_out += more_left_out
@@ -83,6 +88,19 @@ def prepare_spider(
         tried, others = _apart(others, "trial", "--trial", trial, seed, leak_free=False)
         records += [*_marked(others, "wide"), *unseen, *new, *tried]
     return Prepared(records, left_out)
+
+
+def _reserved(records: Sequence[QuestionRecord], wanted: int, seed: int) -> list[QuestionRecord]:
+    """The same records, with `wanted` training questions, or nearly so many, in `reserve`."""
+    train = [record for record in records if record.split == "train"]
+    if wanted >= len(train):
+        raise SourceError(
+            f"--reserve {wanted} leaves nothing of the {len(train)} training questions: "
+            "ask for less"
+        )
+    shown, kept = split_by_question(train, seed, share=wanted / len(train))
+    measured = [record for record in records if record.split != "train"]
+    return [*shown, *_marked(kept, "reserve"), *measured]
 
 
 def _apart(

@@ -11,9 +11,10 @@ from sql_env.models import AnswerType, Difficulty, QuestionRecord
 
 RESULT_SIZES = ("empty", "one value", "one row", "2-5 rows", "6-20", "21-100", "over 100")
 MAX_TABLES = 5
-SPLITS = ("train", "eval", "unseen", "fresh", "trial", "wide")
+SPLITS = ("train", "reserve", "eval", "unseen", "fresh", "trial", "wide")
 _COLOURS = {
     "train": "#3b75af",
+    "reserve": "#7fb0dc",
     "eval": "#ef8636",
     "unseen": "#519e3e",
     "fresh": "#8d69b8",

@@ -69,6 +69,8 @@ class WarmupConfig:
         split: the questions to imitate on; several splits as `train+wide`, one that counts four
             times, in four shapes, as `train*4+wide`.
         mix: how often each shape of trajectory occurs.
+        copies: imitate so many times from the same start, in another order each time, and go on
+            with the mean of the weights.
         trajectories: a file that `sql-env trajectories` wrote, instead of playing them anew.
         recovery_epochs: a second stage that adds the model's own failed queries, mended; 0 is off.
         recovery_split: the questions that are played to find failed queries; None plays those it
@@ -85,6 +87,7 @@ class WarmupConfig:
     first: bool = False
     split: str = "train"
     mix: TrajectoryMix = field(default_factory=TrajectoryMix)
+    copies: int = field(default=1, metadata={"min": 1})
     trajectories: str | None = None
     recovery_epochs: float = field(default=0.0, metadata={"min": 0.0})
     recovery_split: str | None = None
@@ -137,6 +140,8 @@ class GRPOConfig:
             on a GPU, in a run of many minutes.
         save_steps: a checkpoint every so many steps; the newest `save_total_limit` are kept, at
             least two, for the newest may be half written when a run is killed.
+        average_checkpoints: the trained model has the mean of the weights of so many last
+            checkpoints, of the last one alone by default.
         transcripts_per_round: how many episodes of each round are kept in the run folder.
         plot_every: redraw the reward plot; `transcript_every` show an episode of the current
             model; `evaluate_every` play `evaluate_episodes` on each split.
@@ -198,6 +203,7 @@ class GRPOConfig:
     # What is kept and shown.
     save_steps: int = field(default=50, metadata={"min": 1})
     save_total_limit: int = field(default=2, metadata={"min": 2})
+    average_checkpoints: int = field(default=1, metadata={"min": 1})
     transcripts_per_round: int = field(default=4, metadata={"min": 0})
     plot_every: int = field(default=10, metadata={"min": 1})
     transcript_every: int = field(default=50, metadata={"min": 1})
@@ -225,6 +231,11 @@ class GRPOConfig:
             raise ConfigError(
                 f"max_new_tokens is {self.max_new_tokens}: allowed is less than "
                 f"max_context_tokens ({self.max_context_tokens})"
+            )
+        if self.average_checkpoints > self.save_total_limit:
+            raise ConfigError(
+                f"average_checkpoints is {self.average_checkpoints}: allowed is no more than are "
+                f"kept (save_total_limit, {self.save_total_limit})"
             )
         if self.episodes_per_round % self.num_generations:
             raise ConfigError(

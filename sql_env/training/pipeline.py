@@ -27,6 +27,7 @@ from sql_env.training.data_loading import (
 )
 from sql_env.training.plots import RewardPoint
 from sql_env.training.run_log import MODEL, ResumeError, RunLog, checkpoint_step
+from sql_env.training.weights import load_weights
 
 if TYPE_CHECKING:
     from datasets import Dataset as RowDataset
@@ -179,6 +180,9 @@ def run_training_with_metrics(
         if "can't allocate memory" in str(error):  # what torch says on a CPU
             raise TrainingMemoryError(_what_to_lower(config, log)) from error
         raise
+    if config.average_checkpoints > 1:
+        trainer.accelerator.wait_for_everyone()  # the first process marks them as whole
+        load_weights(trainer.model, *log.checkpoints()[-config.average_checkpoints :])
     trainer.save_model(str(log.path / MODEL))
     return reward_points(trainer.state.log_history)
 

@@ -33,10 +33,10 @@ PRESETS: dict[str, dict[str, Any]] = {
         "logging_steps": 1,
         "save_steps": 10,
     },
-    # One data-centre GPU: 32 questions x 8 episodes a step, mostly ones the warm-up has not shown.
+    # One data-centre GPU: 32 questions x 8 episodes a step, none of which the warm-up has shown.
     "gpu": {
         "model_name": "smollm2-135m",
-        "train_split": "fresh+fresh_disguised+train+rehearsal",
+        "train_split": "fresh+fresh_disguised+reserve*5",
         "num_generations": 8,
         "per_device_train_batch_size": 32,
         "gradient_accumulation_steps": 8,
@@ -50,7 +50,9 @@ PRESETS: dict[str, dict[str, Any]] = {
         "compile_layers": True,
         "max_steps": 60,
         "logging_steps": 1,
-        "save_steps": 20,
+        "save_steps": 5,
+        "save_total_limit": 6,
+        "average_checkpoints": 6,
         "evaluate_every": 30,
         "evaluate_episodes": 32,
         "warmup": {
@@ -58,6 +60,7 @@ PRESETS: dict[str, dict[str, Any]] = {
             "save_steps": 400,
             "split": "train*4+wide+worlds+practice+practice_wide+disguised",
             "num_train_epochs": 1.25,
+            "copies": 2,
             "recovery_epochs": 0.4,
             "recovery_split": "trial+trial_disguised",
             "recovery_questions": 2560,

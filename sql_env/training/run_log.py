@@ -12,7 +12,7 @@
     warmup/             the warm-up, where one came first: a run folder of its own
 
 A warm-up's folder also holds what it imitates (imitate.jsonl, mended.jsonl) and a folder for each
-of its stages (imitate/, recover/), where the checkpoints lie.
+of its stages (imitate/, imitate-2/, …, recover/), where the checkpoints lie.
 
 The main process writes all but its fellows' transcripts. Rows are appended and flushed, so that a
 killed run keeps them; a checkpoint counts when its last file, `COMPLETE`, is there.
@@ -120,10 +120,14 @@ class RunLog:
         rows = [row for name in self._transcript_files() for row in self._read(name)]
         return sorted(rows, key=lambda row: int(row["step"]))
 
-    def last_checkpoint(self) -> Path | None:
-        """The newest whole checkpoint; one that was being written when the run died has no mark."""
+    def checkpoints(self) -> list[Path]:
+        """The whole ones, oldest first; one that was half written when the run died has no mark."""
         whole = [path.parent for path in self.path.glob(f"checkpoint-*/{COMPLETE}")]
-        return max(whole, key=checkpoint_step, default=None)
+        return sorted(whole, key=checkpoint_step)
+
+    def last_checkpoint(self) -> Path | None:
+        """The newest whole checkpoint."""
+        return next(reversed(self.checkpoints()), None)
 
     def forget_after(self, step: int, stage: str | None = None) -> None:
         """Drop what was written about steps that will be taken again.

@@ -24,6 +24,7 @@ from sql_env.training.callbacks import WholeCheckpoints
 from sql_env.training.config import GRPOConfig
 from sql_env.training.lean import LeanSFTTrainer, forget_trainers
 from sql_env.training.run_log import COMPLETE, RunLog
+from sql_env.training.weights import load_weights
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -196,14 +197,3 @@ def stage_arguments(stage: str, config: GRPOConfig) -> SFTConfig:
         report_to="none",
         disable_tqdm=True,
     )
-
-
-def load_weights(model: PreTrainedModel, folder: Path) -> None:
-    """Put the weights that a trainer saved in `folder` into `model`: all, or an adapter's."""
-    if (folder / "adapter_config.json").is_file():
-        from peft import load_peft_weights, set_peft_model_state_dict
-
-        set_peft_model_state_dict(model, load_peft_weights(str(folder), device=str(model.device)))
-        return
-    kept = type(model).from_pretrained(folder, dtype=model.dtype)
-    model.load_state_dict(kept.state_dict())

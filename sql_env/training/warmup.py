@@ -18,7 +18,7 @@ import os
 import random
 import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +35,7 @@ from sql_env.training.config import GRPOConfig
 from sql_env.training.prompts import get_system_prompt
 from sql_env.training.recovery import recoveries
 from sql_env.training.trajectories import Trajectories, Trajectory, Turn
+from sql_env.training.weights import load_weights
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 IGNORED = -100  # the label that carries no loss
 IMITATE, RECOVER = "imitate", "recover"  # the stages
 IMITATED, MENDED = "imitate.jsonl", "mended.jsonl"  # what they show
+_NEXT_COPY = 1000  # how far the seeds of two copies lie apart; the epochs of one count on by one
 
 
 def warm_up(
@@ -79,7 +81,7 @@ def warm_up(
         return play_trajectories(config, asked.all)
 
     shown = _kept(folder / IMITATED, first, resume)
-    log = train_on(shown, IMITATE, config, model, tokenizer, callbacks, resume=resume)
+    log = imitate(shown, config, model, tokenizer, callbacks, resume=resume)
     if settings.recovery_epochs:
         mended = _kept(
             folder / MENDED,
@@ -131,6 +133,30 @@ def release_memory() -> None:
         torch.cuda.empty_cache()
 
 
+def imitate(
+    trajectories: Sequence[Trajectory],
+    config: GRPOConfig,
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    callbacks: Sequence[TrainerCallback] = (),
+    *,
+    resume: bool = False,
+) -> list[dict[str, Any]]:
+    """The first stage: `copies` times from the same start; `model` becomes their mean."""
+    stages = [IMITATE, *(f"{IMITATE}-{number}" for number in range(2, config.warmup.copies + 1))]
+    start = {name: weight.clone() for name, weight in model.state_dict().items()}
+    examples = cache(lambda: as_examples(trajectories, tokenizer, config))
+    log = []
+    for number, stage in enumerate(stages):
+        if number:
+            model.load_state_dict(start)
+        one = dataclasses.replace(config, seed=config.seed + _NEXT_COPY * number)
+        log += _train(examples, stage, one, model, tokenizer, callbacks, resume)
+    if len(stages) > 1:
+        load_weights(model, *(Path(config.output_dir) / stage for stage in stages))
+    return log
+
+
 def train_on(
     trajectories: Sequence[Trajectory],
     stage: str,
@@ -142,17 +168,25 @@ def train_on(
     resume: bool = False,
 ) -> list[dict[str, Any]]:
     """One stage of supervised training with TRL's `SFTTrainer`."""
+
+    def examples() -> Dataset:
+        return as_examples(trajectories, tokenizer, config)
+
+    return _train(examples, stage, config, model, tokenizer, callbacks, resume)
+
+
+def _train(
+    make_examples: Callable[[], Dataset],
+    stage: str,
+    config: GRPOConfig,
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    callbacks: Sequence[TrainerCallback],
+    resume: bool,
+) -> list[dict[str, Any]]:
     from sql_env.training.stages import train_stage
 
-    rows = train_stage(
-        lambda: as_examples(trajectories, tokenizer, config),
-        stage,
-        config,
-        model,
-        tokenizer,
-        callbacks,
-        resume=resume,
-    )
+    rows = train_stage(make_examples, stage, config, model, tokenizer, callbacks, resume=resume)
     release_memory()
     return [{"stage": stage, **row} for row in rows]
 
@@ -239,8 +273,8 @@ def load_trajectories(path: Path | str) -> list[Trajectory]:
 
 def _clear(folder: Path) -> None:
     """Remove what an earlier warm-up left, so that nothing goes on from it by mistake."""
-    for stage in (IMITATE, RECOVER):
-        shutil.rmtree(folder / stage, ignore_errors=True)
+    for stage in (folder / IMITATE, *folder.glob(f"{IMITATE}-*"), folder / RECOVER):
+        shutil.rmtree(stage, ignore_errors=True)
     for name in (IMITATED, MENDED):
         (folder / name).unlink(missing_ok=True)
 

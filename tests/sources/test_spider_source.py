@@ -129,6 +129,25 @@ def test_trial_databases_are_apart_from_fresh_ones(tmp_path: Path) -> None:
     assert part(prepared, "fresh") == part(prepare_spider(source, **settings), "fresh")
 
 
+def test_reserved_questions_share_no_gold_with_those_to_train_on(tmp_path: Path) -> None:
+    source = read_spider(make_shops(tmp_path))
+    without = prepare_spider(source, databases=["core"])
+    prepared = prepare_spider(source, databases=["core"], reserve=3)
+    assert part(prepared, "eval") == part(without, "eval")
+    shown, kept = part(prepared, "train"), part(prepared, "reserve")
+    asked = {record.question_id for record in [*shown, *kept]}
+    assert asked == {record.question_id for record in part(without, "train")}
+    assert 2 <= len(kept) <= 4
+    golds = [{normalised_sql(record.gold_sql) for record in side} for side in (shown, kept)]
+    assert golds[0].isdisjoint(golds[1])
+
+
+def test_too_much_in_reserve(tmp_path: Path) -> None:
+    source = read_spider(make_shops(tmp_path))
+    with pytest.raises(SourceError, match=r"^--reserve 100000 leaves nothing of the \d+ .* less"):
+        prepare_spider(source, databases=["core"], reserve=100_000)
+
+
 def test_too_many_to_try(tmp_path: Path) -> None:
     source = read_spider(make_shops(tmp_path))
     with pytest.raises(SourceError, match=r"^--trial 100000: .* ask for fewer"):
