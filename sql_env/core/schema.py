@@ -90,3 +90,8 @@ def _primary_key(connection: sqlite3.Connection, table: str, position: int) -> s
     """The column at `position` of the primary key of `table`; empty where there is none."""
     rows = connection.execute(f"PRAGMA table_info({quote_identifier(table)})")
     return next((row[1] for row in rows if row[5] == position + 1), "")
+
+
+def table_name(argument: str) -> str:
+    """Models write `singer`, "singer", [singer] and singer; for the same table."""
+    return argument.rstrip(";").strip().strip("`\"'[]")

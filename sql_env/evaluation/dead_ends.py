@@ -1,4 +1,4 @@
-"""What leads an episode nowhere: repetition, names that do not exist, answers given too soon."""
+"""What leads an episode nowhere: repetition, what is bound to fail, answers given too soon."""
 
 from __future__ import annotations
 
@@ -45,12 +45,14 @@ class DeadEnds:
                 self._found_nothing.add(spelling(self._last))
 
     def leads_to(self, action: SQLAction) -> bool:
-        """Whether an action was played before, uses a wrong name, or answers too soon."""
+        """Whether an action was played before, is bound to fail, or answers too soon."""
         if spelling(action) in self._played:
             return True
         if action.action_type == "ANSWER":
             return self._steps_left > 1 and self._too_soon(action.argument)
-        return action.action_type == "QUERY" and self._uses_wrong_name(action.argument)
+        if action.action_type in ("DESCRIBE", "SAMPLE"):
+            return self._known.lacks(action.argument)
+        return action.action_type == "QUERY" and self._fails(action.argument)
 
     def lie_ahead(self, opening: str) -> bool:
         """Whether a turn that begins so uses a wrong name. Its last word may go on."""
@@ -68,7 +70,7 @@ class DeadEnds:
             return not self._has_result or in_doubt
         return in_doubt and self._last.action_type == "QUERY"
 
-    def _uses_wrong_name(self, query: str) -> bool:
+    def _fails(self, query: str) -> bool:
         complaint = self._known.complaint(query)
         self._missing += self._learned_from(complaint)
         return bool(complaint)

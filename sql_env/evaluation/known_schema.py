@@ -12,7 +12,7 @@ import sqlite3
 from contextlib import closing
 
 from sql_env.core.sandbox import COMPILE_LIMITS
-from sql_env.core.schema import quote_identifier
+from sql_env.core.schema import quote_identifier, table_name
 from sql_env.models import SQLObservation
 
 _NAME = r'(?:"(?:[^"]|"")*"|\w+)'
@@ -20,6 +20,11 @@ _HEADING = re.compile(rf"(?P<table>{_NAME}) \(\d+ rows\)$")
 _COLUMN = re.compile(rf" {_NAME}\.(?P<column>{_NAME})(?P<foreign> = | -> )?")
 _NO_TABLE = re.compile(r"no such table: (?P<table>.+)")
 _NO_COLUMN = re.compile(r"no such column: (?:(?P<table>.+)\.)?(?P<column>.+)")
+# Whatever the tables are: SQLite does not get as far as looking for them.
+_NO_SQL = re.compile(
+    'near ".*": syntax error|incomplete input|unrecognized token|a JOIN clause is required',
+    re.DOTALL,
+)
 _UNKNOWN = ("?",)
 _READING = frozenset(
     (
@@ -51,8 +56,12 @@ class KnownSchema:
         columns = self._described.get(_folded(table))
         return None if columns is None else _folded(column) in map(_folded, columns)
 
+    def lacks(self, argument: str) -> bool:
+        """Whether what DESCRIBE or SAMPLE is asked for is no table."""
+        return _folded(table_name(argument)) not in map(_folded, self._tables)
+
     def complaint(self, query: str) -> str:
-        """What is wrong with the names in a query, in SQLite's words, or nothing."""
+        """What is wrong with a query or the names in it, in SQLite's words, or nothing."""
         words = self._said_of(query)
         undescribed = [name for name in self._tables if _folded(name) not in self._described]
         if found := _NO_COLUMN.match(words):
@@ -62,7 +71,7 @@ class KnownSchema:
             # In an inner query it may be a column of a table that was not described.
             sure = not any(name.lower() in query.lower() for name in undescribed)
         else:
-            sure = bool(_NO_TABLE.match(words))
+            sure = bool(_NO_TABLE.match(words) or _NO_SQL.match(words))
         return words if sure else ""
 
     def _said_of(self, query: str, undescribed: tuple[str, ...] = _UNKNOWN) -> str:

@@ -1,9 +1,9 @@
 """A language model plays: all running episodes are generated together.
 
 A greedy model that has once sent a query that fails will often send it again, word for word, until
-its steps are used up. So where it would repeat itself, use a name that it can know to be wrong, or
-believe at once that there is nothing, it may think twice: of the other turns that it might have
-written, the likeliest one that does none of this is played.
+its steps are used up. So where it would repeat itself, write no SQL, use a name that it can know to
+be wrong, or believe at once that there is nothing, it may think twice: of the other turns that it
+might have written, the likeliest one that does none of this is played.
 """
 
 from __future__ import annotations

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 from sql_env.core.database import Database, Limits, QueryResult, Row, open_database, release
 from sql_env.core.render import render_query_result, render_schema, unknown_table
 from sql_env.core.reward import RewardConfig, RewardParts, RewardTracker
+from sql_env.core.schema import table_name
 from sql_env.core.sql_errors import explain_sql_error
 from sql_env.core.verifier import AnswerError, Gold, Verdict, build_gold, verify_rows, verify_text
 from sql_env.models import QuestionRecord, SQLAction, SQLObservation, SQLState
@@ -390,8 +391,3 @@ _EXAMPLES = {
     "QUERY": "one SELECT statement",
     "ANSWER": "the answer, [] for an empty result, or @last for the last query's result",
 }
-
-
-def table_name(argument: str) -> str:
-    """Models write `singer`, "singer", [singer] and singer; for the same table."""
-    return argument.rstrip(";").strip().strip("`\"'[]")

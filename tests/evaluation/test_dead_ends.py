@@ -74,6 +74,15 @@ def test_what_may_exist_may_be_read(told: Told, wrong: str, later: str) -> None:
     assert not dead_ends.leads_to(query(later))
 
 
+@pytest.mark.parametrize("kind", ["DESCRIBE", "SAMPLE"])
+def test_a_table_that_is_not_there_cannot_be_looked_at(told: Told, kind: str) -> None:
+    dead_ends = told()
+    for name in ("concert", "Concert", '"concert";', "[concert]"):
+        assert not dead_ends.leads_to(SQLAction(action_type=kind, argument=name))
+    for name in ("concerts", "", "concert, singer"):
+        assert dead_ends.leads_to(SQLAction(action_type=kind, argument=name))
+
+
 def test_openings_with_a_wrong_name_need_not_be_finished(told: Told) -> None:
     dead_ends = told()
     opening = "QUERY: SELECT singer.nam FROM"

@@ -38,6 +38,11 @@ def test_the_tables_are_known_from_the_start(music: SQLEnvironment) -> None:
         ("SELECT singer.name FROM concert", "no such column: singer.name"),
         ("SELECT singer.name FROM singer JOIN singer", "ambiguous column name: singer.name"),
         ("SELECT 1 FROM singer JOIN singers", "no such table: singers"),
+        ("SELECT theme FROM concert GROUP BY", "incomplete input"),
+        ("SELECTconcert.theme FROM concert", 'near "SELECTconcert": syntax error'),
+        ("ANQUERY: SELECT 1\nFROM concert", 'near "ANQUERY": syntax error'),
+        ("SELECT theme FROM concert JOINsinger ON 1", "a JOIN clause is required before ON"),
+        ("SELECT theme FROM concert WHERE theme = 'x", 'unrecognized token: "\'x"'),
     ],
 )
 def test_the_columns_once_they_are_described(
@@ -51,7 +56,6 @@ def test_the_columns_once_they_are_described(
     [
         "SELECT T1.theme FROM singer JOIN concert AS T1",  # concert is not described
         "SELECT theme FROM singer, concert",
-        "SELECT name FROM singer WHERE country = 'x' GROUP BY",  # not about names
         "SELECT a_function_of_its_own(name) FROM singer",
         "SELECT 1; SELECT nme FROM singer",
         "SELECT singer.theme FROM concert AS singer",
@@ -60,7 +64,6 @@ def test_the_columns_once_they_are_described(
         "SELECT '\ud800'",
         "SELECT nme FROM singer WHERE name = '" + "x" * 100_000 + "'",
         "WITH x AS (SELECT name AS n FROM singer) SELECT x.n FROM x",
-        "",
     ],
 )
 def test_nothing_is_claimed_that_is_not_known(music: SQLEnvironment, query: str) -> None:
