@@ -24,7 +24,7 @@ POLICY_HELP = (
 # As in training: a longer conversation is cut to its first turn and its last few.
 LONGEST_CONVERSATION = 4096
 # The likeliest other turns often lead nowhere either; more tries cost time on a CPU.
-REDRAWS = 3
+REDRAWS = 8
 CHOICES = 4  # a fifth at one place is nearly always less likely than a second at another
 SECONDS_TO_CONNECT = 10
 DTYPES = ("float32", "bfloat16", "float16")

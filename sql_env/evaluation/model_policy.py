@@ -42,7 +42,7 @@ class ModelPolicy:
         max_tokens: int | None = None,
         max_new_tokens: int = 256,
         second_thoughts: SecondThoughts | None = None,
-        redraws: int = 3,
+        redraws: int = 8,
     ) -> None:
         self._generate = generate
         self._second_thoughts = second_thoughts
