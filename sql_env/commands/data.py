@@ -101,6 +101,8 @@ def spider(
 
     with data_checks.user_errors():
         chosen = _names(db_ids)
+        if reserve and chosen == ["all"]:
+            raise SourceError("--reserve is for a set of chosen databases, not --db-ids all")
         needed = chosen or CORE_DATABASES
         everything = wide or chosen == ["all"]
         with _opened(
@@ -108,8 +110,6 @@ def spider(
         ) as folder:
             if wide and chosen == ["all"]:
                 raise SourceError("--wide adds other databases; --db-ids all leaves none")
-            if reserve and chosen == ["all"]:
-                raise SourceError("--reserve is for a set of chosen databases, not --db-ids all")
             with _busy():
                 found = read_spider(folder)
                 prepared = (

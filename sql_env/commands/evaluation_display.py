@@ -167,6 +167,8 @@ def _behaviour_table(runs: Sequence[PlayedRun]) -> Table:
     row("use SAMPLE", lambda s: _percent(s.sample_share.rate))
     if any(summary.recovery.n for summary in summaries):
         row("recovered", lambda s: _share_of(s.recovery) if s.recovery.n else "-")
+    if any(summary.correction.n > summary.recovery.n for summary in summaries):
+        row("… or corrected", lambda s: _share_of(s.correction) if s.correction.n else "-")
     row("SQL errors", lambda s: _listed(s.error_kinds) or "none")
     if any(summary.parse_rate is not None for summary in summaries):
         # Of a policy that thinks for no time at all the environment's share means nothing.

@@ -23,7 +23,7 @@ def run_train(config: GRPOConfig, console: Console, *, resuming: bool) -> None:
         run_training_with_metrics,
         sample_random_baseline,
     )
-    from sql_env.training.run_log import MODEL
+    from sql_env.training.run_log import MODEL, RunLog
     from sql_env.training.visualization import LiveVisualizationCallback
 
     train = load_training_questions(config)
@@ -54,6 +54,9 @@ def run_train(config: GRPOConfig, console: Console, *, resuming: bool) -> None:
         f"{points[-1].reward:.3f} at step {points[-1].step}"
     )
     console.print(f"the model: {model_folder}")
+    if config.average_checkpoints > 1:
+        averaged = RunLog(config.output_dir).checkpoints()[-config.average_checkpoints :]
+        console.print(f"its weights are the mean of {', '.join(path.name for path in averaged)}")
     source = f" --dataset {config.dataset.db_dir.parent}" if config.db_dir else ""
     console.print(
         f"next: sql-env eval --policy model:{model_folder}{source}"

@@ -182,7 +182,7 @@ class Sandbox:
 
         The compiled program is counted, not the text: SQLite copies expressions.
         """
-        program = self._connection.execute(f"EXPLAIN {sql.lstrip(_BEFORE_A_STATEMENT)}")
+        program = self._connection.execute(f"EXPLAIN {sql.lstrip(BEFORE_A_STATEMENT)}")
         if sum(opcode in _CALLS for _, opcode, *_ in program) > _CAREFUL_CALLS:
             return QueryResult.failed(
                 ErrorKind.TOO_LARGE,
@@ -261,7 +261,7 @@ class Sandbox:
 
 
 _NOTHING: frozenset[tuple[str, str]] = frozenset()
-_BEFORE_A_STATEMENT = "; \t\r\n\f"
+BEFORE_A_STATEMENT = "; \t\r\n\f"
 _CALLS = frozenset(("Function", "PureFunc", "AggStep"))
 # The columns of EXPLAIN and of EXPLAIN QUERY PLAN, the only statements the authorizer never sees.
 _EXPLAIN_COLUMNS = {

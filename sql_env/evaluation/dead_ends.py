@@ -44,9 +44,13 @@ class DeadEnds:
             if not self._finds:
                 self._found_nothing.add(spelling(self._last))
 
+    def repeats(self, action: SQLAction) -> bool:
+        """Whether an action was played before."""
+        return spelling(action) in self._played
+
     def leads_to(self, action: SQLAction) -> bool:
         """Whether an action was played before, is bound to fail, or answers too soon."""
-        if spelling(action) in self._played:
+        if self.repeats(action):
             return True
         if action.action_type == "ANSWER":
             return self._steps_left > 1 and self._too_soon(action.argument)

@@ -11,7 +11,7 @@ import re
 import sqlite3
 from contextlib import closing
 
-from sql_env.core.sandbox import COMPILE_LIMITS
+from sql_env.core.sandbox import BEFORE_A_STATEMENT, COMPILE_LIMITS
 from sql_env.core.schema import quote_identifier, table_name
 from sql_env.models import SQLObservation
 
@@ -58,7 +58,7 @@ class KnownSchema:
 
     def lacks(self, argument: str) -> bool:
         """Whether what DESCRIBE or SAMPLE is asked for is no table."""
-        return _folded(table_name(argument)) not in map(_folded, self._tables)
+        return table_name(argument.strip()).lower() not in (name.lower() for name in self._tables)
 
     def complaint(self, query: str) -> str:
         """What is wrong with a query or the names in it, in SQLite's words, or nothing."""
@@ -87,7 +87,8 @@ class KnownSchema:
                     database.setlimit(limit, value)
                 # EXPLAIN runs nothing, but a PRAGMA acts while it is compiled.
                 database.set_authorizer(_only_reading)
-                database.execute(f"EXPLAIN {query}").close()
+                statement = query.strip().lstrip(BEFORE_A_STATEMENT)
+                database.execute(f"EXPLAIN {statement}").close()
         except (sqlite3.Error, sqlite3.Warning, UnicodeError, MemoryError) as error:
             return str(error)
         return ""

@@ -10,7 +10,7 @@ from statistics import fmean
 from typing import Any, NamedTuple
 
 from sql_env.core.render import NO_ROWS
-from sql_env.evaluation.episodes import EpisodeResult
+from sql_env.evaluation.episodes import EpisodeResult, Step
 
 Z_95 = 1.959963984540054
 
@@ -83,6 +83,7 @@ class Summary:
     avg_queries: float
     sample_share: Rate  # of the episodes: SAMPLE was used
     recovery: Rate  # of the episodes whose first query failed: success all the same
+    correction: Rate  # the same, with those whose first query stands for a turn taken back
     parse_rate: float | None  # of the model's turns; None where nothing had to be parsed
     stop_reasons: dict[str, int]
     actions: dict[str, int]
@@ -120,6 +121,7 @@ def summarize(episodes: Sequence[EpisodeResult], *, planned: int | None = None) 
     for step in steps:
         tokens.update({k: step.trace[k] for k in _TOKEN_COUNTS if k in step.trace})
     stumbled = [e for e in episodes if first_query_failed(e)]
+    unsure = [e for e in episodes if first_query_failed(e) or first_query_taken_back(e)]
     parts = {
         part: _mean(sum(getattr(step, part) for step in e.steps) for e in episodes)
         for part in ("operational", "progress", "terminal")
@@ -144,6 +146,7 @@ def summarize(episodes: Sequence[EpisodeResult], *, planned: int | None = None) 
             len(episodes),
         ),
         recovery=wilson(sum(e.correct for e in stumbled), len(stumbled)),
+        correction=wilson(sum(e.correct for e in unsure), len(unsure)),
         parse_rate=fmean(parsed) if parsed else None,
         stop_reasons=_counts(e.stop_reason for e in episodes),
         actions=_counts(step.action_type.strip().upper() for step in steps),
@@ -161,11 +164,21 @@ _TOKEN_COUNTS = ("prompt_tokens", "completion_tokens")
 
 def first_query_failed(episode: EpisodeResult) -> bool:
     """The first QUERY ended in an error, or found nothing although there is something to find."""
-    for step in episode.steps:
-        if _is(step.action_type, "QUERY"):
-            empty = step.result.endswith(NO_ROWS) and episode.gold_answer != []
-            return bool(step.error) or empty
-    return False
+    step = _first_query(episode)
+    if step is None:
+        return False
+    empty = step.result.endswith(NO_ROWS) and episode.gold_answer != []
+    return bool(step.error) or empty
+
+
+def first_query_taken_back(episode: EpisodeResult) -> bool:
+    """The model thought twice: the first QUERY that was played is not what it wrote first."""
+    step = _first_query(episode)
+    return step is not None and bool(step.trace.get("redrawn"))
+
+
+def _first_query(episode: EpisodeResult) -> Step | None:
+    return next((step for step in episode.steps if _is(step.action_type, "QUERY")), None)
 
 
 def _is(action_type: str, kind: str) -> bool:

@@ -94,7 +94,9 @@ class ModelPolicy:
             for number, (episode, ids) in enumerate(turns.items())
             if self._leads_nowhere(episode, ids)
         }
+        stuck = {episode for episode in tries if self._repeats(episode, turns[episode])}
         found: dict[int, list[int]] = {}
+        new: dict[int, list[int]] = {}  # bound to fail too, but at least in another way
         for _ in range(self._redraws):
             # One after the other, for each that leads nowhere tells more about those to come.
             begun = {
@@ -107,12 +109,12 @@ class ModelPolicy:
             written = thoughts.written(
                 [running[episode].context_ids for episode in begun], list(begun.values())
             )
-            found |= {
-                episode: ids
-                for episode, ids in zip(begun, written, strict=True)
-                if not self._leads_nowhere(episode, ids)
-            }
-        return found
+            for episode, ids in zip(begun, written, strict=True):
+                if not self._leads_nowhere(episode, ids):
+                    found[episode] = ids
+                elif episode in stuck and not self._repeats(episode, ids):
+                    new.setdefault(episode, ids)
+        return new | found
 
     def _openings(
         self, episode: int, conversation: Conversation, openings: Iterable[list[int]]
@@ -128,8 +130,13 @@ class ModelPolicy:
         )
 
     def _leads_nowhere(self, episode: int, ids: list[int]) -> bool:
-        action = self._dialogue.parse(self._layout.decode(ids))
-        return self._dead_ends[episode].leads_to(action)
+        return self._dead_ends[episode].leads_to(self._action(ids))
+
+    def _repeats(self, episode: int, ids: list[int]) -> bool:
+        return self._dead_ends[episode].repeats(self._action(ids))
+
+    def _action(self, ids: list[int]) -> SQLAction:
+        return self._dialogue.parse(self._layout.decode(ids))
 
     def _listen(self, observation: SQLObservation, episode: int) -> Conversation:
         words = self._dialogue.format_observation(observation)

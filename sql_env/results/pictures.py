@@ -118,10 +118,14 @@ def running_steps(rows: Sequence[dict[str, Any]]) -> list[int]:
     steps: list[int] = []
     behind = 0
     for before, row in zip([None, *rows], rows, strict=False):
-        if before is not None and row["step"] < before["step"]:
+        if before is not None and _begins_anew(before, row):
             behind = steps[-1]
         steps.append(behind + row["step"])
     return steps
+
+
+def _begins_anew(before: dict[str, Any], row: dict[str, Any]) -> bool:
+    return row["step"] < before["step"] or row.get("stage") != before.get("stage")
 
 
 def _as_percent(axes: Any) -> None:

@@ -69,7 +69,7 @@ def behaviour_table(column: Sequence[Evidence]) -> str:
     """One dataset: how each policy plays."""
     head = [
         "", "reward", "steps", "queries", "use SAMPLE", "SQL errors", "first query fails",
-        "… and recover", "turns parsed",
+        "… and recover", "fails or is taken back", "… and recover", "turns parsed",
     ]  # fmt: skip
     return markdown_table(head, [_behaviour(item) for item in column])
 
@@ -87,6 +87,8 @@ def _behaviour(item: Evidence) -> list[str]:
         f"{errors} of {queries}",
         f"{summary.recovery.n} of {summary.n_played}",
         with_interval(summary.recovery),
+        f"{summary.correction.n} of {summary.n_played}",
+        with_interval(summary.correction),
         NOTHING if summary.parse_rate is None else f"{100 * summary.parse_rate:.2f} %",
     ]
 

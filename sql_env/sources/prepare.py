@@ -93,12 +93,19 @@ def prepare_spider(
 def _reserved(records: Sequence[QuestionRecord], wanted: int, seed: int) -> list[QuestionRecord]:
     """The same records, with `wanted` training questions, or nearly so many, in `reserve`."""
     train = [record for record in records if record.split == "train"]
+    if not train:
+        raise SourceError(
+            "--reserve takes training questions, and --split-by none leaves none: "
+            "use --split-by question"
+        )
     if wanted >= len(train):
         raise SourceError(
             f"--reserve {wanted} leaves nothing of the {len(train)} training questions: "
             "ask for less"
         )
     shown, kept = split_by_question(train, seed, share=wanted / len(train))
+    if not kept:
+        raise SourceError(f"--reserve {wanted} is less than share a gold query: ask for more")
     measured = [record for record in records if record.split != "train"]
     return [*shown, *_marked(kept, "reserve"), *measured]
 

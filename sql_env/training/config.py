@@ -237,6 +237,11 @@ class GRPOConfig:
                 f"average_checkpoints is {self.average_checkpoints}: allowed is no more than are "
                 f"kept (save_total_limit, {self.save_total_limit})"
             )
+        if _is_sharded() and max(self.average_checkpoints, self.warmup.copies) > 1:
+            raise ConfigError(
+                "average_checkpoints and warmup.copies need whole weights, and this launch cuts "
+                "them up (FSDP or DeepSpeed): set both to 1"
+            )
         if self.episodes_per_round % self.num_generations:
             raise ConfigError(
                 f"num_generations is {self.num_generations}: allowed is a divisor of the "
@@ -388,6 +393,12 @@ class GRPOConfig:
             "disable_tqdm": True,
         }
         return TRLGRPOConfig(**(settings | overrides))
+
+
+def _is_sharded() -> bool:
+    """Set by `accelerate launch`."""
+    names = ("ACCELERATE_USE_FSDP", "ACCELERATE_USE_DEEPSPEED")
+    return any(os.environ.get(name, "").lower() == "true" for name in names)
 
 
 def _world_size() -> int:

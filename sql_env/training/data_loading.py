@@ -29,6 +29,11 @@ class ModelLoadError(RuntimeError):
 
 def load_for_training(config: GRPOConfig) -> tuple[Any, Any]:
     """The model and tokenizer of a run, in the precision and on the device it asks for."""
+    if config.lora:
+        import torch
+
+        # A new adapter begins with what is drawn: that must be the same when a run is resumed.
+        torch.manual_seed(config.seed)
     # Weights that are trained stay float32; those under an adapter may be as small as they like.
     kinds = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
     model, tokenizer = load_model_and_tokenizer(

@@ -143,17 +143,19 @@ def imitate(
     resume: bool = False,
 ) -> list[dict[str, Any]]:
     """The first stage: `copies` times from the same start; `model` becomes their mean."""
+    if config.warmup.copies == 1:
+        return train_on(trajectories, IMITATE, config, model, tokenizer, callbacks, resume=resume)
     stages = [IMITATE, *(f"{IMITATE}-{number}" for number in range(2, config.warmup.copies + 1))]
-    start = {name: weight.clone() for name, weight in model.state_dict().items()}
+    trained = [item for item in model.named_parameters() if item[1].requires_grad]
+    start = {name: weight.detach().to("cpu", copy=True) for name, weight in trained}
     examples = cache(lambda: as_examples(trajectories, tokenizer, config))
     log = []
     for number, stage in enumerate(stages):
         if number:
-            model.load_state_dict(start)
+            model.load_state_dict(start, strict=False)
         one = dataclasses.replace(config, seed=config.seed + _NEXT_COPY * number)
         log += _train(examples, stage, one, model, tokenizer, callbacks, resume)
-    if len(stages) > 1:
-        load_weights(model, *(Path(config.output_dir) / stage for stage in stages))
+    load_weights(model, *(Path(config.output_dir) / stage for stage in stages))
     return log
 
 

@@ -59,6 +59,9 @@ def test_the_columns_once_they_are_described(
         "SELECT a_function_of_its_own(name) FROM singer",
         "SELECT 1; SELECT nme FROM singer",
         "SELECT singer.theme FROM concert AS singer",
+        "; SELECT name FROM singer;",
+        "\xa0SELECT name FROM singer\xa0",
+        "-- all of them\nSELECT name FROM singer",
         "WITH singer AS (SELECT * FROM concert) SELECT singer.theme FROM singer",
         "SELECT singer.age FROM singer JOIN singer AS s WHERE s.age IN (SELECT age FROM concert)",
         "SELECT '\ud800'",
@@ -99,6 +102,8 @@ def test_odd_names_are_names(tmp_path: Path) -> None:
         both = known(env, "order", "order items")
     assert not schema.complaint('SELECT price, état FROM "order items"')
     assert not both.complaint('SELECT ÉTAT, état FROM "order items"')
+    assert not both.lacks('"ORDER items" ;')
+    assert both.lacks("orders")
     assert both.complaint('SELECT price FROM "order items"') == "no such column: price"
     for column in ('"first name"', '"group"', '"a""b"', "ok"):
         assert not schema.complaint(f'SELECT "order".{column} FROM "order"')

@@ -114,6 +114,19 @@ class TestRecovery:
         recovery = summarize(episodes).recovery
         assert (recovery.rate, recovery.n) == (0.5, 2)
 
+    def test_what_was_taken_back_is_corrected_not_recovered(self, make_episode: Maker) -> None:
+        broken = make_step("QUERY", "SELEC", error="syntax error", error_kind="syntax")
+        instead = make_step("QUERY", "SELECT 1", result="1\n1", trace={"redrawn": True})
+        fine = make_step("QUERY", "SELECT 1", result="1\n1")
+        episodes = [
+            make_episode("a", correct=True, steps=(instead,)),
+            make_episode("b", correct=True, steps=(fine, instead)),
+            make_episode("c", correct=False, steps=(broken,)),
+        ]
+        summary = summarize(episodes)
+        assert (summary.correction.rate, summary.correction.n) == (0.5, 2)
+        assert (summary.recovery.rate, summary.recovery.n) == (0.0, 1)
+
 
 class TestSummary:
     def test_counts(self, make_episode: Maker) -> None:

@@ -146,6 +146,8 @@ def test_too_much_in_reserve(tmp_path: Path) -> None:
     source = read_spider(make_shops(tmp_path))
     with pytest.raises(SourceError, match=r"^--reserve 100000 leaves nothing of the \d+ .* less"):
         prepare_spider(source, databases=["core"], reserve=100_000)
+    with pytest.raises(SourceError, match="use --split-by question"):
+        prepare_spider(source, databases=["core"], reserve=3, split_by="none")
 
 
 def test_too_many_to_try(tmp_path: Path) -> None:

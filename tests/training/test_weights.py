@@ -93,7 +93,6 @@ def test_copies_start_alike_see_another_order_and_are_averaged(config: GRPOConfi
 
 
 def test_adapters_are_averaged_too(config: GRPOConfig) -> None:
-    torch.manual_seed(0)  # an adapter begins with what is drawn
     mean = warmed(replace(config, lora=LoraSettings(r=4, alpha=8)))
     first, second = (
         load_file(Path(config.output_dir) / stage / "adapter_model.safetensors")
@@ -106,10 +105,14 @@ def test_adapters_are_averaged_too(config: GRPOConfig) -> None:
         torch.testing.assert_close(found, (first[name] + second[name]) / 2)
 
 
-def test_copies_can_be_interrupted(config: GRPOConfig, tmp_path: Path) -> None:
+@pytest.mark.parametrize("adapter", [False, True])
+def test_copies_can_be_interrupted(config: GRPOConfig, tmp_path: Path, adapter: bool) -> None:
+    if adapter:
+        config = replace(config, lora=LoraSettings(r=4, alpha=8))
     wanted = warmed(replace(config, output_dir=str(tmp_path / "reference")))
     with pytest.raises(KeyboardInterrupt):
         warmed(config, callbacks=[StopInStage("imitate-2")])
+    torch.manual_seed(12345)  # another process draws other numbers
     assert_same(warmed(config, resume=True), wanted)
 
 
@@ -144,6 +147,13 @@ def test_the_trained_model_is_the_mean_of_the_last_checkpoints(
     assert any(not torch.equal(fourth[name], fifth[name]) for name in fourth)
     mean = {name: (fourth[name] + fifth[name]) / 2 for name in fourth}
     assert_same(weights_in(folder / "model"), mean)
+
+
+def test_weights_that_are_cut_up_are_not_averaged(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ACCELERATE_USE_FSDP", "true")
+    GRPOConfig()
+    with pytest.raises(ConfigError, match=r"need whole weights, .* set both to 1"):
+        GRPOConfig.preset("gpu")
 
 
 def test_more_checkpoints_than_are_kept_are_refused() -> None:
