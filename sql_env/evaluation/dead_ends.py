@@ -70,8 +70,9 @@ class DeadEnds:
         when some different queries agree on it.
         """
         in_doubt = not self._finds and len(self._found_nothing) < QUERIES_TO_BELIEVE
-        if answer.strip().lower() == "@last":
-            return not self._has_result or in_doubt
+        if answer.startswith("@"):
+            # Another turn may only be spelt otherwise ("@ last"), and answer nothing at all.
+            return answer.lower() != "@last" or not self._has_result or in_doubt
         return in_doubt and self._last.action_type == "QUERY"
 
     def _fails(self, query: str) -> bool:

@@ -125,6 +125,13 @@ def test_nothing_is_an_answer_only_when_different_queries_agree(told: Told) -> N
     assert not told(nothing("a"), nothing("b"), nothing("c")).leads_to(ANSWER)
 
 
+def test_another_spelling_of_the_last_result_is_none(told: Told) -> None:
+    found = told(query("SELECT name FROM singer"))
+    for answer in ("@ last", "@lastuser", "@"):
+        assert found.leads_to(SQLAction(action_type="ANSWER", argument=answer))
+    assert not found.leads_to(SQLAction(action_type="ANSWER", argument="@Last"))
+
+
 def test_what_was_found_may_be_answered_at_once(told: Told) -> None:
     found = query("SELECT name FROM singer")
     assert not told(found).leads_to(ANSWER)
