@@ -68,8 +68,8 @@ def hardness_table(column: Sequence[Evidence]) -> str:
 def behaviour_table(column: Sequence[Evidence]) -> str:
     """One dataset: how each policy plays."""
     head = [
-        "", "reward", "steps", "queries", "use SAMPLE", "SQL errors", "first query fails",
-        "… and recover", "fails or is taken back", "… and recover", "turns parsed",
+        "", "steps", "queries", "use SAMPLE", "SQL errors", "first query fails: recovered",
+        "… or is taken back", "turns parsed",
     ]  # fmt: skip
     return markdown_table(head, [_behaviour(item) for item in column])
 
@@ -80,17 +80,18 @@ def _behaviour(item: Evidence) -> list[str]:
     errors = sum(n for kind, n in summary.error_kinds.items() if kind != "action")
     return [
         item.policy.title,
-        f"{summary.avg_reward:.3f}",
         f"{summary.avg_steps:.1f}",
         f"{summary.avg_queries:.2f}",
         percent(summary.sample_share.rate),
         f"{errors} of {queries}",
-        f"{summary.recovery.n} of {summary.n_played}",
-        with_interval(summary.recovery),
-        f"{summary.correction.n} of {summary.n_played}",
-        with_interval(summary.correction),
+        _of_those(summary.recovery),
+        _of_those(summary.correction),
         NOTHING if summary.parse_rate is None else f"{100 * summary.parse_rate:.2f} %",
     ]
+
+
+def _of_those(rate: Rate) -> str:
+    return f"{rate.n}: {with_interval(rate)}" if rate.n else "0"
 
 
 def pass_table(exhibits: Exhibits) -> str:
