@@ -159,8 +159,9 @@ def test_success_is_what_the_runs_say(project: Path, played: Path, name: str) ->
     assert row(section(project, "Success"), title)[1] == interval(summary["success"])
     hardness = row(section(project, "By hardness"), title)
     assert hardness[1:] == [interval(rate) for rate in summary["by_difficulty"].values()]
-    reward, steps, queries = row(section(project, "How they play"), title)[1:4]
-    assert float(reward) == pytest.approx(summary["avg_reward"], abs=0.0005)
+    steps, queries, *_, recovered, corrected, _ = row(section(project, "How they play"), title)[1:]
+    for cell, rate in ((recovered, summary["recovery"]), (corrected, summary["correction"])):
+        assert cell == (f"{rate['n']}: {interval(rate)}" if rate["n"] else "0")
     assert float(steps) == pytest.approx(summary["avg_steps"], abs=0.05)
     assert float(queries) == pytest.approx(summary["avg_queries"], abs=0.005)
 
