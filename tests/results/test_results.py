@@ -16,6 +16,7 @@ from sql_env.evaluation.comparison import compare
 from sql_env.evaluation.metrics import Rate, summarize
 from sql_env.evaluation.run_folder import read_run
 from sql_env.results.manifest import ManifestError, read_manifest
+from sql_env.results.pictures import running_steps
 from sql_env.training.run_log import RunLog
 
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -295,3 +296,9 @@ def test_the_committed_page_is_the_one_that_its_runs_make(tmp_path: Path) -> Non
 def test_a_missing_manifest_is_named(tmp_path: Path) -> None:
     with pytest.raises(ManifestError, match=r"results\.toml cannot be read"):
         read_manifest(tmp_path / "results.toml")
+
+
+def test_the_stages_of_a_warm_up_follow_one_another() -> None:
+    logged = [("imitate", 2), ("imitate", 4), ("imitate-2", 4), ("recover", 1), ("recover", 3)]
+    rows = [{"stage": stage, "step": step} for stage, step in logged]
+    assert running_steps(rows) == [2, 4, 8, 9, 11]
