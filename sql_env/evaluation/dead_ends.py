@@ -59,21 +59,30 @@ class DeadEnds:
         return action.action_type == "QUERY" and self._fails(action.argument)
 
     def lie_ahead(self, opening: str) -> bool:
-        """Whether a turn that begins so uses a wrong name. Its last word may go on."""
+        """Whether a turn that begins so uses a wrong name, or answers too soon.
+
+        Its last word may go on.
+        """
+        if self._in_doubt and self._steps_left > 1 and opening.lstrip().startswith("ANSWER"):
+            return True
         words = _TEXT.sub("''", _LAST_WORD.sub("", opening))
         return any(pattern.search(words) for pattern in self._missing)
 
-    def _too_soon(self, answer: str) -> bool:
-        """Whether there is no result to answer with, or one that is not to be believed yet.
+    @property
+    def _in_doubt(self) -> bool:
+        """Whether the last query found nothing, and that is not to be believed yet.
 
-        A query that compares with a value nobody stored finds nothing. So nothing is an answer only
+        One that compares with a value nobody stored finds nothing. So nothing is an answer only
         when some different queries agree on it.
         """
-        in_doubt = not self._finds and len(self._found_nothing) < QUERIES_TO_BELIEVE
+        return not self._finds and len(self._found_nothing) < QUERIES_TO_BELIEVE
+
+    def _too_soon(self, answer: str) -> bool:
+        """Whether there is no result to answer with, or one that is not to be believed yet."""
         if answer.startswith("@"):
             # Another turn may only be spelt otherwise ("@ last"), and answer nothing at all.
-            return answer.lower() != "@last" or not self._has_result or in_doubt
-        return in_doubt and self._last.action_type == "QUERY"
+            return answer.lower() != "@last" or not self._has_result or self._in_doubt
+        return self._in_doubt and self._last.action_type == "QUERY"
 
     def _fails(self, query: str) -> bool:
         complaint = self._known.complaint(query)

@@ -74,7 +74,7 @@ PRESETS: dict[str, dict[str, Any]] = {
                 "detour": 0.0,
                 "look": 1.0,
                 "sample": 0.1,
-                "slip": 0.0,
+                "slip": 0.35,
                 "typed_answer": 0.2,
             },
         },

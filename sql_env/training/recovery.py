@@ -13,11 +13,11 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from sql_env.core.database import Row
 from sql_env.models import QuestionRecord, SQLAction, SQLObservation
 from sql_env.server.sql_environment import SQLEnvironment
 from sql_env.training.canonical_sql import canonical_sql, comparisons, tables_in_order
-from sql_env.training.trajectories import Analyst, Trajectory, database_of, look_at_values
+from sql_env.training.slips import finds_nothing
+from sql_env.training.trajectories import Analyst, Trajectory, database_of
 
 FAILURES_MENDED = 3  # of one episode
 _MISSING_NAMES = ("no_such_column", "no_such_table")
@@ -75,9 +75,8 @@ def recover(
         described = environment.state.described_tables
         for table in [name for name in tables if name not in described][:spare]:
             analyst.act("DESCRIBE", table)
-    elif not failed.error and compared and spare > 0 and draw.random() < 0.7:
-        doubtful = draw.choice(compared)
-        analyst.act("QUERY", look_at_values(doubtful.table, doubtful.column))
+    elif not failed.error and compared and spare > 0 and draw.random() < 0.85:
+        analyst.look(draw.choice(compared), draw)
     return analyst.finish(query)
 
 
@@ -86,14 +85,9 @@ def _failed(environment: SQLEnvironment, seen: SQLObservation) -> bool:
 
 
 def _found_nothing(environment: SQLEnvironment) -> bool:
-    """No rows, or what an aggregate makes of none: a single row of zeros and NULLs."""
-    return environment.last_result is not None and _is_nothing(environment.last_result.rows)
+    return environment.last_result is not None and finds_nothing(environment.last_result.rows)
 
 
 def _nothing_is_right(environment: SQLEnvironment, record: QuestionRecord) -> bool:
     with database_of(environment, record) as database:
-        return _is_nothing(database.query(record.gold_sql).rows)
-
-
-def _is_nothing(rows: Sequence[Row]) -> bool:
-    return not rows or (len(rows) == 1 and not any(rows[0]))
+        return finds_nothing(database.query(record.gold_sql).rows)

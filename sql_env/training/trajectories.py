@@ -14,16 +14,22 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from sqlglot import exp, parse_one
-from sqlglot.errors import SqlglotError
+from sqlglot import exp
 
 from sql_env.core.database import Database, open_database, release
+from sql_env.core.render import NO_ROWS
 from sql_env.evaluation.policies import answer_from_result
 from sql_env.models import QuestionRecord, SQLAction, SQLObservation
 from sql_env.server.sql_environment import LAST_RESULT, SQLEnvironment
-from sql_env.training.canonical_sql import canonical_sql, comparisons, tables_in_order
+from sql_env.training.canonical_sql import (
+    Comparison,
+    canonical_sql,
+    comparisons,
+    tables_in_order,
+)
 from sql_env.training.parsing import format_action
 from sql_env.training.prompts import format_observation
+from sql_env.training.slips import slip_in
 
 
 @dataclass(frozen=True)
@@ -59,7 +65,8 @@ class TrajectoryMix:
         look: lists a column's values before comparing it with a text that the question spells
             otherwise, or not at all.
         sample: looks at some rows where the query compares with a text.
-        slip: begins with a query that fails or comes back empty, and mends it.
+        slip: begins with a query that finds nothing, where one is near, looks why, and mends it.
+            Where nothing is the answer, it looks too before it believes so.
         typed_answer: plays without `@last`, so that answers are typed out.
     """
 
@@ -88,12 +95,26 @@ class Analyst:
         self.observation = self.environment.step(action)
         return self.observation
 
-    def finish(self, query: str) -> Trajectory | None:
-        """Run the right query and answer with its result; None where that does not succeed."""
+    def look(self, doubtful: Comparison, draw: random.Random) -> None:
+        """See what the database holds where a query found nothing."""
+        if draw.random() < 0.5:
+            self.act("SAMPLE", doubtful.table)
+        else:
+            self.act("QUERY", look_at_values(doubtful.table, doubtful.column))
+
+    def finish(self, query: str, doubtful: Comparison | None = None) -> Trajectory | None:
+        """Run the right query and answer with its result; None where that does not succeed.
+
+        Args:
+            doubtful: what to see some rows of first, should that be nothing.
+        """
         if self.observation.budget_remaining < 2:
             return None
-        self.act("QUERY", query)
-        self.act("ANSWER", self._answer())
+        found = self.act("QUERY", query)
+        answer = self._answer()
+        if doubtful and found.result.endswith(NO_ROWS) and found.budget_remaining > 1:
+            self.act("SAMPLE", doubtful.table)  # which leaves the last result as it is
+        self.act("ANSWER", answer)
         if not self.observation.metadata.get("correct"):
             return None
         return Trajectory(self.record.question_id, tuple(self.turns))
@@ -147,22 +168,23 @@ class Trajectories:
             room = max(1, environment.step_budget - 5)
             tables = tables_to_describe(needed, database, min(self.mix.survey, room))
             compared = list(comparisons(query, database))
-            slip = _slip(query, database, draw) if draw.random() < self.mix.slip else None
+            slips = draw.random() < self.mix.slip
+            slip = slip_in(query, record.question_text, database, draw) if slips else None
         others = [name for name in analyst.observation.table_names if name not in tables]
         if others and draw.random() < self.mix.detour:
             tables.insert(draw.randrange(len(tables) + 1), draw.choice(others))
         for table in tables[:room]:
             analyst.act("DESCRIBE", table)
         unspelt = [item for item in compared if not spelt_in(item.text, record.question_text)]
-        if unspelt and draw.random() < self.mix.look:
+        if slip is not None:
+            analyst.act("QUERY", slip.query, imitated=False)
+            if slip.doubtful and draw.random() < 0.85:
+                analyst.look(slip.doubtful, draw)
+        elif unspelt and draw.random() < self.mix.look:
             analyst.act("QUERY", look_at_values(unspelt[0].table, unspelt[0].column))
         elif compared and draw.random() < self.mix.sample:
             analyst.act("SAMPLE", compared[0].table)
-        if slip is not None:
-            seen = analyst.act("QUERY", slip, imitated=False)
-            if compared and not seen.error:
-                analyst.act("QUERY", look_at_values(compared[0].table, compared[0].column))
-        return analyst.finish(query)
+        return analyst.finish(query, compared[0] if compared and self.mix.slip else None)
 
     def close(self) -> None:
         self._with_last.close()
@@ -219,24 +241,3 @@ def look_at_values(table: str, column: str) -> str:
     column = exp.to_identifier(column).sql(dialect="sqlite")
     table = exp.to_identifier(table).sql(dialect="sqlite")
     return f"SELECT DISTINCT {table}.{column} FROM {table} LIMIT 20"
-
-
-def _slip(query: str, database: Database, draw: random.Random) -> str | None:
-    """A query an analyst might have tried first: a name or a value that is not quite right."""
-    try:
-        tree = parse_one(query, read="sqlite")
-    except SqlglotError:
-        return None
-    texts = [item for item in tree.find_all(exp.Literal) if item.is_string and item.name.isascii()]
-    columns = [item for item in tree.find_all(exp.Column) if isinstance(item.this, exp.Identifier)]
-    if texts and draw.random() < 0.5:
-        text = draw.choice(texts)
-        text.set("this", draw.choice([text.name.upper(), text.name.lower(), text.name + "s"]))
-    elif columns:
-        column = draw.choice(columns)
-        column.this.set("this", draw.choice(["name", "id", column.name + "_name", "value"]))
-    else:
-        return None
-    slip = tree.sql(dialect="sqlite")
-    result = database.query(slip)
-    return slip if not result.ok or not result.rows else None

@@ -125,6 +125,15 @@ def test_nothing_is_an_answer_only_when_different_queries_agree(told: Told) -> N
     assert not told(nothing("a"), nothing("b"), nothing("c")).leads_to(ANSWER)
 
 
+def test_while_that_is_in_doubt_no_other_answer_is_begun(told: Told) -> None:
+    sample = SQLAction(action_type="SAMPLE", argument="singer")
+    for doubt in (told(nothing("a")), told(nothing("a"), sample)):
+        assert doubt.lie_ahead("ANSWER: [")
+        assert not doubt.lie_ahead("QUERY: SELECT 'ANSWER")
+    assert not told(query("SELECT name FROM singer")).lie_ahead("ANSWER: [")
+    assert not told(nothing("a"), nothing("b"), nothing("c")).lie_ahead("ANSWER: [")
+
+
 def test_another_spelling_of_the_last_result_is_none(told: Told) -> None:
     found = told(query("SELECT name FROM singer"))
     for answer in ("@ last", "@lastuser", "@"):

@@ -126,6 +126,35 @@ def test_a_slip_is_shown_but_never_imitated(environments: Callable[[bool], SQLEn
     assert all(turn.action.startswith("QUERY: ") for turn in slipped)
 
 
+def test_nothing_is_believed_after_a_look(music_dir: Path) -> None:
+    first = load_questions(music_dir / "questions")[0]
+    record = first.model_copy(
+        update={
+            "question_id": "nobody",
+            "gold_sql": "SELECT Name FROM Singer WHERE Country = 'Atlantis'",
+            "gold_answer": [],
+            "answer_type": "list",
+        }
+    )
+    played = {
+        share: [
+            turn.action.split(":")[0]
+            for trajectory in Trajectories(
+                lambda allow_last: SQLEnvironment(
+                    db_dir=music_dir / "databases", questions=[record], allow_last=allow_last
+                ),
+                TrajectoryMix(detour=0, sample=0, slip=share, typed_answer=0),
+            ).play([record])
+            for turn in trajectory.turns
+        ]
+        for share in (0.0, 0.1)
+    }
+    assert played == {
+        0.0: ["DESCRIBE", "QUERY", "ANSWER"],
+        0.1: ["DESCRIBE", "QUERY", "SAMPLE", "ANSWER"],
+    }
+
+
 def test_typed_answers_are_typed(environments: Callable[[bool], SQLEnvironment]) -> None:
     source = Trajectories(environments, TrajectoryMix(detour=0, sample=0, slip=0, typed_answer=1))
     for trajectory in source.play(environments(True).questions):
@@ -273,11 +302,12 @@ def recovered(
     question: str,
     *actions: tuple[str, str],
     failures: int = 1,
+    seed: int = 1,
 ) -> list[tuple[str, bool]] | None:
     environment = environments(True)
     record = next(r for r in environment.questions if r.question_id == question)
     played = [SQLAction(action_type=kind, argument=argument) for kind, argument in actions]
-    trajectory = recover(environment, record, played, random.Random(1), failures=failures)
+    trajectory = recover(environment, record, played, random.Random(seed), failures=failures)
     return trajectory and [(turn.action, turn.imitated) for turn in trajectory.turns]
 
 
@@ -299,12 +329,19 @@ def test_after_an_unknown_column_the_missing_tables_are_described(
 def test_after_an_empty_result_the_values_are_looked_at(
     environments: Callable[[bool], SQLEnvironment],
 ) -> None:
-    turns = recovered(
-        environments, "music_french", ("QUERY", "SELECT Name FROM Singer WHERE Country = 'FRANCE'")
-    )
-    assert turns is not None
-    assert turns[1] == ("QUERY: SELECT DISTINCT Singer.Country FROM Singer LIMIT 20", True)
-    assert turns[2][0] == "QUERY: SELECT Singer.Name FROM Singer WHERE Singer.Country = 'France'"
+    slipped = ("QUERY", "SELECT Name FROM Singer WHERE Country = 'FRANCE'")
+    looks = set()
+    for seed in range(8):
+        turns = recovered(environments, "music_french", slipped, seed=seed)
+        assert turns is not None
+        *_, (look, _), (mended, imitated), _ = turns
+        assert mended == "QUERY: SELECT Singer.Name FROM Singer WHERE Singer.Country = 'France'"
+        assert imitated
+        looks.add(look)
+    assert looks >= {
+        "QUERY: SELECT DISTINCT Singer.Country FROM Singer LIMIT 20",
+        "SAMPLE: Singer",
+    }
 
 
 def test_a_count_of_nothing_is_mended_like_an_empty_result(
