@@ -25,7 +25,7 @@ _XML_CALL = re.compile(
 )
 # What may stand before an action on its line: list marks, quotes, emphasis, "Action:", "Final".
 _LEAD = (
-    r"^[ \t]*(?:[-*>#`]+[ \t]*|\d+[.)][ \t]*)*"
+    r"^[ \t]*(?:[-*>#`][ \t]*|\d+[.)][ \t]*)*"
     r"(?:(?:next[ \t]+)?action[ \t]*:[ \t]*[*`]*|final[ \t]+)?"
 )
 _WITH_SIGN = re.compile(

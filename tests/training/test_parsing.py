@@ -157,6 +157,36 @@ def test_a_formatted_action_is_read_back(kind: str, argument: str) -> None:
     assert parse_model_output(format_action(action)) == action
 
 
+LINES_OF_MARKS = [
+    "-",
+    "- ",
+    "* ",
+    "#",
+    ">",
+    "`",
+    "1.",
+    "1. ",
+    "*-",
+    "\t-",
+    "- 1) ",
+    "[",
+    "{",
+    "\n",
+    "<",
+]
+
+
+def test_a_line_of_marks_does_not_hold_the_parser_up() -> None:
+    """As an untrained model writes it. A pattern that backtracks would take longer than we live."""
+    script = (
+        "from sql_env.training.parsing import parse_model_output\n"
+        f"for mark in {LINES_OF_MARKS!r}:\n"
+        "    for end in ('', 'x', ' QUERY', ' ANSWER 4'):\n"
+        "        parse_model_output(mark * 500 + end)\n"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=120, capture_output=True)
+
+
 def test_parsing_and_prompts_need_no_torch() -> None:
     script = (
         "import sys, sql_env.training.rollout, sql_env.training.prompts;"
