@@ -17,7 +17,7 @@ from sql_env.models import QuestionRecord, SQLAction, SQLObservation
 from sql_env.server.sql_environment import SQLEnvironment
 from sql_env.training.canonical_sql import canonical_sql, comparisons, tables_in_order
 from sql_env.training.slips import finds_nothing
-from sql_env.training.trajectories import Analyst, Trajectory, database_of
+from sql_env.training.trajectories import LOOK_WHY, Analyst, Trajectory, database_of
 
 FAILURES_MENDED = 3  # of one episode
 _MISSING_NAMES = ("no_such_column", "no_such_table")
@@ -75,7 +75,7 @@ def recover(
         described = environment.state.described_tables
         for table in [name for name in tables if name not in described][:spare]:
             analyst.act("DESCRIBE", table)
-    elif not failed.error and compared and spare > 0 and draw.random() < 0.85:
+    elif not failed.error and compared and spare > 0 and draw.random() < LOOK_WHY:
         analyst.look(draw.choice(compared), draw)
     return analyst.finish(query)
 

@@ -87,15 +87,14 @@ def _values_elsewhere(tree: exp.Expr, database: Database) -> Iterator[exp.Expr]:
         if (schema := database.schema(name))
         for column in schema.columns
     ]
-    for number, literal in enumerate(_texts(tree)):
-        if not isinstance(literal.parent, exp.EQ | exp.Like):
-            continue
+    for number, _ in enumerate(_texts(tree)):
         for table, column in columns:
             changed = tree.copy()
-            comparison = _texts(changed)[number].parent
-            if isinstance(comparison.this, exp.Column) and comparison.this.name != column:
-                comparison.set("this", exp.column(column, table=table))
-                yield changed
+            match _texts(changed)[number].parent:
+                case exp.EQ(this=exp.Column() as old) | exp.Like(this=exp.Column() as old):
+                    if old.name != column:
+                        old.replace(exp.column(column, table=table))
+                        yield changed
 
 
 def _joins_elsewhere(tree: exp.Expr, database: Database) -> Iterator[exp.Expr]:

@@ -31,6 +31,8 @@ from sql_env.training.parsing import format_action
 from sql_env.training.prompts import format_observation
 from sql_env.training.slips import slip_in
 
+LOOK_WHY = 0.85  # how often an analyst looks at the data after finding nothing
+
 
 @dataclass(frozen=True)
 class Turn:
@@ -178,7 +180,7 @@ class Trajectories:
         unspelt = [item for item in compared if not spelt_in(item.text, record.question_text)]
         if slip is not None:
             analyst.act("QUERY", slip.query, imitated=False)
-            if slip.doubtful and draw.random() < 0.85:
+            if slip.doubtful and draw.random() < LOOK_WHY:
                 analyst.look(slip.doubtful, draw)
         elif unspelt and draw.random() < self.mix.look:
             analyst.act("QUERY", look_at_values(unspelt[0].table, unspelt[0].column))
