@@ -17,9 +17,12 @@ _BORDER_CHARACTERS = frozenset(" \t|+:=-")
 _ROW_COUNT = re.compile(r"\(\d[\d,]* rows?\b[^()]*\)")
 _BULLET = re.compile(r"[-*•]\s+")
 _NUMBERING = re.compile(r"(\d{1,6})[.)]\s+")
-_AND = re.compile(r",?\s+and\s+")
-_DOUBLE_QUOTED = re.compile(r"""\s*("(?>(?:[^"\\]|\\.|"")*)")\s*""", re.DOTALL)
-_QUOTED = re.compile(r"""\s*("(?>(?:[^"\\]|\\.|"")*)"|'(?>(?:[^'\\]|\\.|'')*)')\s*""", re.DOTALL)
+_AND = re.compile(r",?(?<!\s)\s+and\s+")  # a run of blanks is tried from its first only
+# Around a quoted cell blanks are skipped, but no tab: that may be what separates the cells.
+_DOUBLE_QUOTED = re.compile(r"""[^\S\t]*("(?>(?:[^"\\]|\\.|"")*)")[^\S\t]*""", re.DOTALL)
+_QUOTED = re.compile(
+    r"""[^\S\t]*("(?>(?:[^"\\]|\\.|"")*)"|'(?>(?:[^'\\]|\\.|'')*)')[^\S\t]*""", re.DOTALL
+)
 # Malformed quotes are tried this often in one line; then a quote is a character like any other.
 _QUOTE_ATTEMPTS = 16
 _SEPARATORS = ("|", "\t", ";", ", ", ",", ": ", " - ")

@@ -59,9 +59,10 @@ class DeadEnds:
         return action.action_type == "QUERY" and self._fails(action.argument)
 
     def lie_ahead(self, opening: str) -> bool:
-        """Whether a turn that begins so uses a wrong name, or answers too soon.
+        """Whether a turn that begins so uses a wrong name, or answers while nothing is in doubt.
 
-        Its last word may go on.
+        Also an answer that `leads_to` would let pass: this one is a second thought only. The last
+        word of an opening may go on.
         """
         if self._in_doubt and self._steps_left > 1 and opening.lstrip().startswith("ANSWER"):
             return True

@@ -106,7 +106,7 @@ def _tool_call(text: str) -> SQLAction | None:
     for match in re.finditer(r"\{", text):
         try:
             call, _ = json.JSONDecoder(strict=False).raw_decode(text, match.start())
-        except (json.JSONDecodeError, RecursionError):
+        except (ValueError, RecursionError):  # no JSON, a number too long, nested too deep
             continue
         action = _action_of_call(call)
         if action is not None:

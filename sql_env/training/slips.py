@@ -21,9 +21,16 @@ from sql_env.training.canonical_sql import Comparison, comparisons, tables_in_or
 _MOSTLY_VALUES = 0.7  # as a small model slips
 _SAME_BEGINNING = 3  # letters in which "Asian" and "Asia" agree
 
+_Kind = Callable[[exp.Expr], Iterator[exp.Expr]]
+"""Yields every way to change a query in one respect."""
+
 
 class Slip(NamedTuple):
-    """A query that finds nothing, and the column whose values would show why, if one would."""
+    """A query that finds nothing, and what to look into.
+
+    Attributes:
+        doubtful: a comparison with a text in the right query; None where the slip is another.
+    """
 
     query: str
     doubtful: Comparison | None
@@ -57,10 +64,6 @@ def slip_in(query: str, question: str, database: Database, draw: random.Random) 
 def finds_nothing(rows: Sequence[Row]) -> bool:
     """No rows, or what an aggregate makes of none: a single row of zeros and NULLs."""
     return not rows or (len(rows) == 1 and not any(rows[0]))
-
-
-_Kind = Callable[[exp.Expr], Iterator[exp.Expr]]
-"""Every way to change a query so."""
 
 
 def _values_respelt(tree: exp.Expr, question: str, draw: random.Random) -> Iterator[exp.Expr]:

@@ -67,8 +67,9 @@ class TrajectoryMix:
         look: lists a column's values before comparing it with a text that the question spells
             otherwise, or not at all.
         sample: looks at some rows where the query compares with a text.
-        slip: begins with a query that finds nothing, where one is near, looks why, and mends it.
-            Where nothing is the answer, it looks too before it believes so.
+        slip: begins with a query that finds nothing, where one is near, mostly looks why, and
+            mends it, instead of `look` and `sample`. Unless this is 0, it always looks before it
+            believes that nothing is the answer.
         typed_answer: plays without `@last`, so that answers are typed out.
     """
 
@@ -166,7 +167,7 @@ class Trajectories:
         with database_of(environment, record) as database:
             query = canonical_sql(record.gold_sql, database)
             needed = tables_in_order(query, database) or list(record.tables_involved)
-            # QUERY and ANSWER need two steps; looking at values and a slip, three more.
+            # QUERY and ANSWER need two steps; a slip and a look, two more; one is to spare.
             room = max(1, environment.step_budget - 5)
             tables = tables_to_describe(needed, database, min(self.mix.survey, room))
             compared = list(comparisons(query, database))
@@ -180,7 +181,7 @@ class Trajectories:
         unspelt = [item for item in compared if not spelt_in(item.text, record.question_text)]
         if slip is not None:
             analyst.act("QUERY", slip.query, imitated=False)
-            if slip.doubtful and draw.random() < LOOK_WHY:
+            if slip.doubtful and draw.random() < LOOK_WHY and not analyst.observation.done:
                 analyst.look(slip.doubtful, draw)
         elif unspelt and draw.random() < self.mix.look:
             analyst.act("QUERY", look_at_values(unspelt[0].table, unspelt[0].column))

@@ -304,6 +304,8 @@ NONSENSE = [
     "{'a':",
     "1,",
     "'',",
+    " ",
+    "\t",
 ]
 
 
@@ -314,6 +316,7 @@ def test_long_nonsense_is_read_in_good_time(unit: str) -> None:
         try:
             list(read_answer("x" + unit * (60_000 // len(unit)) + "x", gold))
             list(read_answer(unit * (60_000 // len(unit)), gold))
+            list(read_answer('"x, ' + unit * (60_000 // len(unit)) + "x", gold))
         except AnswerError:
             continue
 
@@ -328,3 +331,8 @@ def test_deep_nesting_is_just_wrong(opening: str) -> None:
 def test_a_cut_cell_is_not_the_value() -> None:
     gold = gold_of(("x" * (CELL_CHARACTERS + 1),))
     assert not verify_text(render_row(gold.rows[0]), gold).correct
+
+
+@pytest.mark.parametrize("answer", ['Ann\t\t"Peru"', '"Ann"\t\t"Peru"', "Ann\t\tPeru"])
+def test_a_quoted_cell_leaves_the_tab_before_it_to_separate(answer: str) -> None:
+    assert verify_text(answer, gold_of(("Ann", "", "Peru"))).correct

@@ -167,3 +167,4 @@ def test_the_last_step_is_for_an_answer(music: SQLEnvironment) -> None:
     dead_ends.add(nothing("a"))
     dead_ends.hear(env.step(nothing("a")))
     assert not dead_ends.leads_to(ANSWER)
+    assert not dead_ends.lie_ahead("ANSWER: [")

@@ -157,34 +157,19 @@ def test_a_formatted_action_is_read_back(kind: str, argument: str) -> None:
     assert parse_model_output(format_action(action)) == action
 
 
-LINES_OF_MARKS = [
-    "-",
-    "- ",
-    "* ",
-    "#",
-    ">",
-    "`",
-    "1.",
-    "1. ",
-    "*-",
-    "\t-",
-    "- 1) ",
-    "[",
-    "{",
-    "\n",
-    "<",
-]
+MARKS = ["-", "- ", "* ", "#", ">", "`", "1.", "1. ", "*-", "\t-", "- 1) ", "[", "{", "\n", "<"]
 
 
-def test_a_line_of_marks_does_not_hold_the_parser_up() -> None:
-    """As an untrained model writes it. A pattern that backtracks would take longer than we live."""
-    script = (
-        "from sql_env.training.parsing import parse_model_output\n"
-        f"for mark in {LINES_OF_MARKS!r}:\n"
-        "    for end in ('', 'x', ' QUERY', ' ANSWER 4'):\n"
-        "        parse_model_output(mark * 500 + end)\n"
-    )
-    subprocess.run([sys.executable, "-c", script], check=True, timeout=120, capture_output=True)
+@pytest.mark.timeout(60)  # a pattern that goes back and forth would take longer than we live
+@pytest.mark.parametrize("mark", MARKS)
+def test_a_line_of_marks_is_parsed_in_good_time(mark: str) -> None:
+    """As an untrained model writes it."""
+    for end in ("", "x", " QUERY", " ANSWER 4"):
+        parse_model_output(mark * 500 + end)
+
+
+def test_a_number_too_long_for_json_is_no_action() -> None:
+    assert parse_model_output('{"a": ' + "1" * 5000 + "}").metadata == {"parsed": False}
 
 
 def test_parsing_and_prompts_need_no_torch() -> None:
