@@ -69,11 +69,14 @@ class Exhibits:
         return self._by_place.get((policy, dataset, kind))
 
     def rows(self, dataset: DatasetEntry, kind: Kind = Kind.GREEDY) -> list[Evidence]:
-        """What stands in the tables about a dataset, in the order of the policies."""
+        """What stands in the tables about a dataset, in the order of the policies.
+
+        Ablations stand where they are compared. Sampling is dear: what was sampled is shown.
+        """
         found = (
             self.find(policy.key, dataset.key, kind)
             for policy in self.manifest.policies
-            if not policy.ablation
+            if kind is Kind.SAMPLED or not policy.ablation
         )
         return [item for item in found if item is not None]
 

@@ -16,6 +16,7 @@ runs.unseen = ["grpo-unseen"]        # folders; what kind of run each is says it
 title = "GRPO"
 folder = "grpo"
 about = "The command."
+drawn = false                        # not among the learning curves
 
 [[comparisons]]
 before = "warmup"
@@ -78,11 +79,12 @@ class PolicyEntry:
 
 @dataclass(frozen=True)
 class TrainingEntry:
-    """A training whose curve is drawn."""
+    """A training that a number on the page comes from."""
 
     title: str
     folder: str
     about: str = ""
+    drawn: bool = True  # among the learning curves
 
 
 @dataclass(frozen=True)

@@ -71,7 +71,7 @@ class Pictures:
         return self._keep("success", figure, "Success of every policy on every dataset")
 
     def curve(self, phase: str) -> str | None:
-        """The learning curves of one phase of all trainings; None where there are none."""
+        """The learning curves of one phase of the trainings; None where there are none."""
         column, title, label = CURVES[phase]
         runs = [
             (training, found)
@@ -106,7 +106,8 @@ class Pictures:
         self, read: Callable[[RunLog], list[dict[str, Any]]]
     ) -> list[tuple[TrainingEntry, list[dict[str, Any]]]]:
         manifest = self._exhibits.manifest
-        return [(item, read(RunLog(manifest.runs / item.folder))) for item in manifest.trainings]
+        drawn = [item for item in manifest.trainings if item.drawn]
+        return [(item, read(RunLog(manifest.runs / item.folder))) for item in drawn]
 
     def _keep(self, name: str, figure: Any, caption: str) -> str:
         save_figure(figure, self._folder / f"{name}.png")

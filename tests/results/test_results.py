@@ -228,6 +228,26 @@ def test_the_training_is_told_and_drawn(project: Path) -> None:
         assert (project / "docs" / link).read_bytes().startswith(b"\x89PNG")
 
 
+def test_a_training_may_be_told_and_not_drawn(project: Path, tmp_path: Path) -> None:
+    shutil.copytree(project, tmp_path, dirs_exist_ok=True)
+    told = 'about = "A run of three steps."'
+    manifest = MANIFEST.replace(told, f"{told}\ndrawn = false")
+    (tmp_path / "docs" / "results.toml").write_text(manifest)
+    assert make_page(tmp_path).exit_code == 0
+    assert "A run of three steps." in section(tmp_path, "Where the numbers come from")
+    assert re.findall(r"!\[.*?\]\((.*?)\)", page(tmp_path)) == ["images/results/success.png"]
+
+
+def test_what_was_sampled_is_shown_of_ablations_too(project: Path, tmp_path: Path) -> None:
+    shutil.copytree(project, tmp_path, dirs_exist_ok=True)
+    before = section(tmp_path, "Several attempts")
+    ablation = re.sub(r'(?m)^(key = "random".*)$', r"\1\nablation = true", MANIFEST)
+    assert ablation != MANIFEST
+    (tmp_path / "docs" / "results.toml").write_text(ablation)
+    assert make_page(tmp_path).exit_code == 0
+    assert section(tmp_path, "Several attempts") == before
+
+
 def test_transcripts_stand_side_by_side(project: Path) -> None:
     text = section(project, "Side by side")
     assert "Which singers come from France?" in text
