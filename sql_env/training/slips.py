@@ -29,7 +29,8 @@ class Slip(NamedTuple):
     """A query that finds nothing, and what to look into.
 
     Attributes:
-        doubtful: a comparison with a text in the right query; None where the slip is another.
+        doubtful: the comparison with a text in the right query that was made otherwise; None
+            where the slip is of another kind.
     """
 
     query: str
@@ -56,9 +57,15 @@ def slip_in(query: str, question: str, database: Database, draw: random.Random) 
         for candidate in draw.sample(candidates, min(len(candidates), 4)):
             result = database.query(candidate)
             if result.ok and finds_nothing(result.rows):
-                about_values = kind in of_values and compared
-                return Slip(candidate, draw.choice(compared) if about_values else None)
+                slipped = _changed(compared, candidate, database) if kind in of_values else []
+                return Slip(candidate, draw.choice(slipped) if slipped else None)
     return None
+
+
+def _changed(compared: list[Comparison], candidate: str, database: Database) -> list[Comparison]:
+    """Those of the right query that a candidate makes otherwise."""
+    same = set(comparisons(candidate, database))
+    return [item for item in compared if item not in same]
 
 
 def finds_nothing(rows: Sequence[Row]) -> bool:

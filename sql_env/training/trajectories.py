@@ -18,6 +18,7 @@ from sqlglot import exp
 
 from sql_env.core.database import Database, open_database, release
 from sql_env.core.render import NO_ROWS
+from sql_env.evaluation.playing import spelling
 from sql_env.evaluation.policies import answer_from_result
 from sql_env.models import QuestionRecord, SQLAction, SQLObservation
 from sql_env.server.sql_environment import LAST_RESULT, SQLEnvironment
@@ -88,6 +89,7 @@ class Analyst:
         self.environment = environment
         self.record = record
         self.turns: list[Turn] = []
+        self._played: set[tuple[str, str]] = set()
         self.observation = environment.reset(question_id=record.question_id)
 
     def act(self, kind: str, argument: str, *, imitated: bool = True) -> SQLObservation:
@@ -95,15 +97,18 @@ class Analyst:
         action = SQLAction(action_type=kind, argument=argument)
         turn = Turn(format_observation(self.observation), format_action(action), imitated)
         self.turns.append(turn)
+        self._played.add(spelling(action))
         self.observation = self.environment.step(action)
         return self.observation
 
     def look(self, doubtful: Comparison, draw: random.Random) -> None:
-        """See what the database holds where a query found nothing."""
-        if draw.random() < 0.5:
-            self.act("SAMPLE", doubtful.table)
-        else:
-            self.act("QUERY", look_at_values(doubtful.table, doubtful.column))
+        """See what the database holds where a query found nothing, if that is not known yet."""
+        looks = [
+            ("SAMPLE", doubtful.table),
+            ("QUERY", look_at_values(doubtful.table, doubtful.column)),
+        ]
+        if new := [look for look in looks if not self._has_played(*look)]:
+            self.act(*draw.choice(new))
 
     def finish(self, query: str, doubtful: Comparison | None = None) -> Trajectory | None:
         """Run the right query and answer with its result; None where that does not succeed.
@@ -115,12 +120,17 @@ class Analyst:
             return None
         found = self.act("QUERY", query)
         answer = self._answer()
-        if doubtful and found.result.endswith(NO_ROWS) and found.budget_remaining > 1:
+        nothing = found.result.endswith(NO_ROWS) and found.budget_remaining > 1
+        if doubtful and nothing and not self._has_played("SAMPLE", doubtful.table):
             self.act("SAMPLE", doubtful.table)  # which leaves the last result as it is
         self.act("ANSWER", answer)
         if not self.observation.metadata.get("correct"):
             return None
         return Trajectory(self.record.question_id, tuple(self.turns))
+
+    def _has_played(self, kind: str, argument: str) -> bool:
+        action = spelling(SQLAction(action_type=kind, argument=argument))
+        return action in self._played
 
     def _answer(self) -> str:
         if self.environment.allow_last:

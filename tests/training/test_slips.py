@@ -44,6 +44,20 @@ def test_every_slip_runs_finds_nothing_and_says_where_to_look(database: Database
         assert slip.doubtful[:2] == ("Country", "Continent")
 
 
+def test_what_is_doubtful_is_what_slipped(database: Database) -> None:
+    query = (
+        "SELECT Country.Country_ID FROM Country "
+        "WHERE Country.Name = 'China' AND Country.Continent = 'Asia'"
+    )
+    found = slips(query, "Which?", database)
+    assert {slip.doubtful.column for slip in found if slip.doubtful} == {"Name", "Continent"}
+    for slip in found:
+        assert slip.doubtful is not None
+        right = f"Country.{slip.doubtful.column} = '{slip.doubtful.text}'"
+        assert right in query
+        assert right not in slip.query
+
+
 def test_a_value_is_spelt_as_in_the_question_or_looked_for_elsewhere(database: Database) -> None:
     query = "SELECT Country.Name FROM Country WHERE Country.Continent = 'Asia'"
     begin = "SELECT Country.Name FROM Country WHERE "

@@ -344,6 +344,21 @@ def test_after_an_empty_result_the_values_are_looked_at(
     }
 
 
+def test_what_was_seen_already_is_not_looked_at_again(
+    environments: Callable[[bool], SQLEnvironment],
+) -> None:
+    values = "SELECT DISTINCT Singer.Country FROM Singer LIMIT 20"
+    slipped = ("QUERY", "SELECT Name FROM Singer WHERE Country = 'FRANCE'")
+    for seed in range(8):
+        sampled = recovered(environments, "music_french", ("SAMPLE", "singer"), slipped, seed=seed)
+        assert sampled is not None
+        assert "SAMPLE: Singer" not in [action for action, _ in sampled]
+        both = [("SAMPLE", "singer"), ("QUERY", values), slipped]
+        turns = recovered(environments, "music_french", *both, seed=seed)
+        assert turns is not None
+        assert len(turns) == len(both) + len(["QUERY", "ANSWER"])
+
+
 def test_a_count_of_nothing_is_mended_like_an_empty_result(
     environments: Callable[[bool], SQLEnvironment],
 ) -> None:
