@@ -113,6 +113,13 @@ def show_runs(runs: Sequence[PlayedRun]) -> None:
         summary = run.result.summary
         for error, count in list(summary.episode_errors.items())[:3]:
             console.print(f"[red]{count} of {escape(run.config.policy)}:[/] {escape(error)}")
+        if summary.episode_errors and not run.result.interrupted:
+            console.print(
+                "episodes that broke off count as failures: play them again with  "
+                f"sql-env eval --resume {run.folder}",
+                highlight=False,
+                soft_wrap=True,
+            )
         if run.result.interrupted:
             console.print(
                 f"[yellow]interrupted after {summary.n_played} of {summary.n_episodes}:[/] "

@@ -87,6 +87,7 @@ def _model_policy(name: str, options: ModelOptions) -> BatchPolicy:
         from sql_env.evaluation.conversation import ChatTemplateError
         from sql_env.evaluation.model_policy import ModelPolicy
         from sql_env.training.data_loading import ModelLoadError
+        from sql_env.training.engine import LockstepEngine
 
         model, tokenizer = _load(name, options)
         window = getattr(model.config, "max_position_embeddings", None) or LONGEST_CONVERSATION
@@ -94,16 +95,22 @@ def _model_policy(name: str, options: ModelOptions) -> BatchPolicy:
         thinks_twice = options.temperature == 0 and options.redraws > 0
         choices = CHOICES if thinks_twice else 0
         player = _generator(model, tokenizer, options, window, choices=choices)
+        writer = _generator(model, tokenizer, options, window) if thinks_twice else None
+
+        def release() -> None:
+            for engine in (player, writer):
+                if isinstance(engine, LockstepEngine):  # `generate` keeps nothing
+                    engine.release()
+
         return ModelPolicy(
             player,
             tokenizer,
             _dialogue(),
             max_tokens=window,
             max_new_tokens=options.max_new_tokens,
-            second_thoughts=_second_thoughts(player, model, tokenizer, options, window)
-            if thinks_twice
-            else None,
+            second_thoughts=_second_thoughts(player, writer, model, tokenizer, options),
             redraws=options.redraws,
+            release=release,
         )
     except ModuleNotFoundError as error:
         raise PolicyChoiceError(
@@ -169,18 +176,22 @@ def _generator(
 
 
 def _second_thoughts(
-    player: TokenGenerator, model: Any, tokenizer: Any, options: ModelOptions, window: int
+    player: TokenGenerator,
+    writer: TokenGenerator | None,
+    model: Any,
+    tokenizer: Any,
+    options: ModelOptions,
 ) -> SecondThoughts | None:
-    """None for a player that does not note what else it might have written."""
+    """None without a writer, or for a player that does not note what else it might have written."""
     from sql_env.evaluation.second_thoughts import SecondThoughts
     from sql_env.training.engine import LockstepEngine
     from sql_env.training.generation import stop_ids_of
 
-    if not isinstance(player, LockstepEngine):
+    if writer is None or not isinstance(player, LockstepEngine):
         return None
     return SecondThoughts(
         player,
-        _generator(model, tokenizer, options, window),
+        writer,
         stop_ids=stop_ids_of(model, tokenizer),
         max_new_tokens=options.max_new_tokens,
     )

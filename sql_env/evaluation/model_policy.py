@@ -8,7 +8,7 @@ might have written, the likeliest one that does none of this is played.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from sql_env.evaluation.conversation import ChatLayout, ContextWindowError, Conversation
@@ -31,6 +31,7 @@ class ModelPolicy:
             `DeadEnds` knows it. None lets it.
         redraws: how many other turns are tried, at most. (They were once drawn at random; runs
             are recorded under this name.)
+        release: gives back the memory that the generators hold from call to call.
     """
 
     def __init__(
@@ -43,8 +44,10 @@ class ModelPolicy:
         max_new_tokens: int = 256,
         second_thoughts: SecondThoughts | None = None,
         redraws: int = 8,
+        release: Callable[[], None] = lambda: None,
     ) -> None:
         self._generate = generate
+        self._release = release
         self._second_thoughts = second_thoughts
         self._redraws = redraws
         self._layout = ChatLayout.of(tokenizer)
@@ -81,6 +84,9 @@ class ModelPolicy:
             self._dead_ends[episode].add(action)
             chosen[episode] = action
         return [chosen[episode] for episode in episodes]
+
+    def make_room(self) -> None:
+        self._release()
 
     def _written_instead(
         self, running: dict[int, Conversation], turns: dict[int, list[int]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Generator, Iterable, Sequence
 from functools import partial
@@ -9,9 +10,11 @@ from time import perf_counter
 from typing import NamedTuple
 
 from sql_env.evaluation.episodes import EpisodeResult, Step, shortened_gold
-from sql_env.evaluation.policies import BatchPolicy, Policy, SeededPolicy
+from sql_env.evaluation.policies import BatchPolicy, FrugalPolicy, Policy, SeededPolicy
 from sql_env.models import QuestionRecord, SQLAction, SQLObservation
 from sql_env.server.sql_environment import SQLEnvironment
+
+logger = logging.getLogger(__name__)
 
 BROKE_OFF = "error"
 EnvironmentMaker = partial[SQLEnvironment]
@@ -44,7 +47,7 @@ class RunningEpisode:
 
     def __init__(self, env: SQLEnvironment, planned: PlannedEpisode, seed: int) -> None:
         self.env = env
-        self._planned = planned
+        self.planned = planned
         self._seed = seed
         self._steps: list[Step] = []
         self._environment_seconds = 0.0
@@ -53,7 +56,7 @@ class RunningEpisode:
 
     def begin(self) -> None:
         started = perf_counter()
-        self.observation = self.env.reset(question_id=self._planned.record.question_id)
+        self.observation = self.env.reset(question_id=self.planned.record.question_id)
         self._environment_seconds = perf_counter() - started
 
     def advance(self, action: SQLAction, policy_seconds: float) -> None:
@@ -93,7 +96,7 @@ class RunningEpisode:
             error: what broke the episode off.
             stop_reason: of an episode that the environment did not end.
         """
-        record = self._planned.record
+        record = self.planned.record
         metadata = self.observation.metadata if error is None else {}
         return EpisodeResult(
             question_id=record.question_id,
@@ -103,7 +106,7 @@ class RunningEpisode:
             answer_type=record.answer_type,
             gold_sql=record.gold_sql,
             gold_answer=shortened_gold(record),
-            sample=self._planned.sample,
+            sample=self.planned.sample,
             seed=self._seed,
             steps=tuple(self._steps),
             correct=metadata.get("correct", False),
@@ -145,7 +148,10 @@ def play_together(
     seed: int,
     batch_size: int,
 ) -> Generator[EpisodeResult, None, None]:
-    """Up to `batch_size` episodes side by side; one that ends makes room for the next."""
+    """Up to `batch_size` episodes side by side; one that ends makes room for the next.
+
+    Where the memory does not hold so many, those under way begin again, half as many at a time.
+    """
     make = environment_maker(env)
     waiting = list(enumerate(plan))[::-1]
     live: dict[int, RunningEpisode] = {}
@@ -165,11 +171,28 @@ def play_together(
                 yield leave(number, error)
         numbers = list(live)
         started = perf_counter()
+        too_many = False
         try:
             actions = policy.select_actions([live[n].observation for n in numbers], numbers)
-        except Exception as error:  # the batch is lost; resuming the run plays it again
-            for number in numbers:
-                yield leave(number, error)
+        except Exception as error:
+            too_many = len(numbers) > 1 and ran_out_of_memory(error)
+            if not too_many:  # the batch is lost; resuming the run plays it again
+                for number in numbers:
+                    yield leave(number, error)
+                continue
+        if too_many:  # no longer where the error is handled, for it holds on to what was too much
+            batch_size = len(numbers) // 2
+            logger.warning(
+                "too little memory for %d episodes at once: they begin again, %d at a time",
+                len(numbers),
+                batch_size,
+            )
+            for number in reversed(numbers):
+                episode = live.pop(number)
+                episode.env.close()
+                waiting.append((number, episode.planned))
+            if isinstance(policy, FrugalPolicy):
+                policy.make_room()
             continue
         seconds = (perf_counter() - started) / len(numbers)
         for number, action in zip(numbers, actions, strict=True):
@@ -183,6 +206,17 @@ def play_together(
             else:
                 if live[number].observation.done:
                     yield leave(number)
+
+
+def ran_out_of_memory(error: BaseException) -> bool:
+    """Whether it is Python's error, torch's, or what torch says on a CPU.
+
+    Known by their names, for torch is not imported here.
+    """
+    kinds = {kind.__name__ for kind in type(error).__mro__}
+    return bool(kinds & {"MemoryError", "OutOfMemoryError"}) or (
+        "can't allocate memory" in str(error)
+    )
 
 
 def environment_maker(env: SQLEnvironment) -> EnvironmentMaker:

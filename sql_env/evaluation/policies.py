@@ -43,6 +43,15 @@ class BatchPolicy(Protocol):
 
 
 @runtime_checkable
+class FrugalPolicy(Protocol):
+    """A policy that holds memory for the episodes it plays."""
+
+    def make_room(self) -> None:
+        """Give it back: there was too little, and every episode begins again."""
+        ...
+
+
+@runtime_checkable
 class SeededPolicy(Protocol):
     """A policy with randomness: it is told a seed at the start of every episode."""
 

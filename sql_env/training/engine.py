@@ -119,6 +119,16 @@ class LockstepEngine:
             if self._llama_step is not None:
                 self._llama_step = self._trusted_step()
 
+    def release(self) -> None:
+        """Forget all conversations, and give back the memory that was taken for them."""
+        self._held = []
+        self._loop.forget_graphs()
+        del self._cache
+        with _uncompiled():
+            self._cache = cache_for(self._model, self._max_length)
+        if self._model.device.type == "cuda":
+            torch.cuda.empty_cache()
+
     def __call__(self, contexts: list[list[int]]) -> list[list[int]]:
         """Token ids only, which is what `ModelPolicy` asks of a generator."""
         completions = self.generate(contexts)

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sql_env.evaluation.green_agent import EvaluationResult, evaluate
+from sql_env.evaluation.playing import ran_out_of_memory
 from sql_env.evaluation.policies import RandomPolicy
 from sql_env.models import QuestionRecord
 from sql_env.server.sql_environment import SQLEnvironment
@@ -154,8 +155,6 @@ def run_training_with_metrics(
         TrainingMemoryError: says which numbers to lower; the last checkpoint stays as it is.
         ResumeError: there is no checkpoint to resume from.
     """
-    import torch
-
     log = RunLog(config.output_dir)
     checkpoint: Path | None = None
     if resume:
@@ -174,12 +173,10 @@ def run_training_with_metrics(
     trainer.accelerator.wait_for_everyone()
     try:
         trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
-    except (torch.OutOfMemoryError, MemoryError) as error:
+    except (RuntimeError, MemoryError) as error:
+        if not ran_out_of_memory(error):
+            raise
         raise TrainingMemoryError(_what_to_lower(config, log)) from error
-    except RuntimeError as error:
-        if "can't allocate memory" in str(error):  # what torch says on a CPU
-            raise TrainingMemoryError(_what_to_lower(config, log)) from error
-        raise
     if config.average_checkpoints > 1:
         trainer.accelerator.wait_for_everyone()  # the first process marks them as whole
         load_weights(trainer.model, *log.checkpoints()[-config.average_checkpoints :])

@@ -19,7 +19,7 @@ from sql_env.training.parsing import format_action, parse_model_output
 from sql_env.training.prompts import format_observation, get_system_prompt
 from sql_env.training.tiny_model import TinyModelSize, train_tokenizer, untrained_model
 
-pytest.importorskip("torch")
+torch = pytest.importorskip("torch")
 
 DIALOGUE = Dialogue(get_system_prompt(), format_observation, parse_model_output)
 SIZE = TinyModelSize(vocabulary=512, width=32, layers=2, heads=2, window=1024)
@@ -60,6 +60,23 @@ class Actor:
         turn = heard.count("<|assistant|>") - 1
         ids: list[int] = self._tokenizer.encode(script[turn], add_special_tokens=False)
         return [*ids, self._tokenizer.eos_token_id]
+
+
+class _CrampedActor(Actor):
+    """Has memory for so many episodes at once, until it is asked to give some back."""
+
+    def __init__(self, env: SQLEnvironment, tokenizer: Any, room: int) -> None:
+        super().__init__(env, tokenizer)
+        self._room = room
+        self.releases = 0
+
+    def __call__(self, contexts: list[list[int]]) -> list[list[int]]:
+        if len(contexts) > self._room:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return super().__call__(contexts)
+
+    def release(self) -> None:
+        self.releases += 1
 
 
 class _Doubter:
@@ -189,6 +206,25 @@ class TestPolicy:
         found = [question for question in music.questions if question.gold_answer != []]
         env = SQLEnvironment(db_dir=music.db_dir, questions=found)
         assert evaluate(env, policy, batch_size=1, samples=2).success_rate == 1.0
+
+    @pytest.mark.parametrize(("room", "releases"), [(4, 0), (3, 1), (2, 1), (1, 2)])
+    def test_where_memory_is_short_fewer_episodes_play_at_once(
+        self, room: int, releases: int, music: SQLEnvironment, tokenizer: Any
+    ) -> None:
+        actor = _CrampedActor(music, tokenizer, room)
+        policy = ModelPolicy(actor, tokenizer, DIALOGUE, release=actor.release)
+        result = evaluate(music, policy)
+        assert result.success_rate == 1.0
+        assert result.n_completed == len(music.questions)
+        assert actor.releases == releases
+
+    def test_where_there_is_none_at_all_every_episode_says_so(
+        self, music: SQLEnvironment, tokenizer: Any
+    ) -> None:
+        actor = _CrampedActor(music, tokenizer, room=0)
+        result = evaluate(music, ModelPolicy(actor, tokenizer, DIALOGUE))
+        assert result.n_completed == 0
+        assert {e.error for e in result.episodes} == {"OutOfMemoryError: CUDA out of memory"}
 
     def test_a_question_too_long_for_the_window_breaks_off_alone(
         self, music: SQLEnvironment, tokenizer: Any

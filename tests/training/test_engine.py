@@ -192,6 +192,19 @@ def test_a_cache_grows_with_the_conversations(make_llama: Callable[..., Any]) ->
     assert engine(talks) == [turn.ids for turn in reference.generate(talks)]
 
 
+def test_released_it_holds_no_more_than_in_the_beginning(make_llama: Callable[..., Any]) -> None:
+    engine, reference = backends(make_llama(), Sampling(8, temperature=0))
+    at_first = engine._cache.store.numel()
+    talks = contexts_of([30, 50, 12, 40, 9])
+    turns = engine.generate(talks)
+    assert engine._cache.store.numel() > at_first
+    engine.release()
+    assert engine._cache.store.numel() == at_first
+    longer = [talk + turn.ids + [77, 78] for talk, turn in zip(talks, turns, strict=True)]
+    mine, theirs = engine.generate(longer), reference.generate(longer)
+    assert [turn.ids for turn in mine] == [turn.ids for turn in theirs]
+
+
 def test_a_context_longer_than_the_window_is_refused(make_llama: Callable[..., Any]) -> None:
     engine, _ = backends(make_llama(), Sampling(8))
     with pytest.raises(ValueError, match="max_length 512"):
