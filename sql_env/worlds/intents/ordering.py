@@ -83,7 +83,8 @@ SUPERLATIVE_PHRASINGS = (
 )
 
 
-def _superlative(ask: Asker, conditioned: bool, extra_column: bool) -> Draft | None:
+def superlative_of(ask: Asker, conditioned: bool, extra_column: bool) -> Draft | None:
+    """The first row in something, perhaps among some, perhaps with one more of its columns."""
     table = ask.table(kinds=ORDERABLE)
     column = ask.column(table, *ORDERABLE, full=True) if table else None
     if table is None or column is None:
@@ -93,6 +94,7 @@ def _superlative(ask: Asker, conditioned: bool, extra_column: bool) -> Draft | N
         [table], display_sql(table), order=[at(0, column) + (" DESC" if top else "")], limit=1
     )
     name = names_of(table, False)
+    other = None
     if extra_column:
         other = ask.column(table, *ORDERABLE, "category", without=[column])
         if other is None:
@@ -102,7 +104,8 @@ def _superlative(ask: Asker, conditioned: bool, extra_column: bool) -> Draft | N
     subject = ask.subject(table)
     differs = []
     if conditioned:
-        condition = ask.condition(table, without=(column, *table.display), share=(0.06, 0.7))
+        told = (column, *table.display, *([other] if other else []))
+        condition = ask.condition(table, without=told, share=(0.06, 0.7))
         if condition is None:
             return None
         differs.append(query.sql)
@@ -117,17 +120,17 @@ def _superlative(ask: Asker, conditioned: bool, extra_column: bool) -> Draft | N
 
 @intent("medium", *SUPERLATIVE_PHRASINGS)
 def superlative_row(ask: Asker) -> Draft | None:
-    return _superlative(ask, conditioned=False, extra_column=False)
+    return superlative_of(ask, conditioned=False, extra_column=False)
 
 
 @intent("medium", *SUPERLATIVE_PHRASINGS)
 def superlative_columns(ask: Asker) -> Draft | None:
-    return _superlative(ask, conditioned=False, extra_column=True)
+    return superlative_of(ask, conditioned=False, extra_column=True)
 
 
 @intent("hard", *SUPERLATIVE_PHRASINGS)
 def superlative_filtered(ask: Asker) -> Draft | None:
-    return _superlative(ask, conditioned=True, extra_column=False)
+    return superlative_of(ask, conditioned=True, extra_column=False)
 
 
 @intent(
