@@ -162,13 +162,16 @@ class DecodeLoop:
         slots = sorted(range(len(order)), key=order.__getitem__)[:count]
         written = self._written[:, :steps].tolist()
         logprobs = self._logprobs[:, :steps].tolist()
-        chosen = self._chosen[:, :steps].tolist()
-        chances = self._chances[:, :steps].tolist()
+        noted = self._sampling.choices > 0
+        chosen = self._chosen[:, :steps].tolist() if noted else []
+        chances = self._chances[:, :steps].tolist() if noted else []
         completions = []
         for slot in slots:
             ids = [token for token in written[slot] if token != _NOTHING]
-            places = zip(chosen[slot][: len(ids)], chances[slot], strict=False)
-            choices = [list(zip(*place, strict=True)) for place in places]
+            choices = None
+            if noted:
+                places = zip(chosen[slot][: len(ids)], chances[slot], strict=False)
+                choices = [list(zip(*place, strict=True)) for place in places]
             completions.append(Completion(ids, logprobs[slot][: len(ids)], choices))
         return completions, slots
 
