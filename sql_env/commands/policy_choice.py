@@ -95,6 +95,8 @@ def _model_policy(name: str, options: ModelOptions) -> BatchPolicy:
         thinks_twice = options.temperature == 0 and options.redraws > 0
         choices = CHOICES if thinks_twice else 0
         player = _generator(model, tokenizer, options, window, choices=choices)
+        # Only the engine notes what else it might have written.
+        thinks_twice = thinks_twice and isinstance(player, LockstepEngine)
         writer = _generator(model, tokenizer, options, window) if thinks_twice else None
 
         def release() -> None:
