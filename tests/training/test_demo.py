@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from pathlib import Path
 
 import pytest
@@ -73,8 +74,12 @@ def test_the_demonstration_runs_through_and_leaves_a_report(config: GRPOConfig) 
     assert [row["phase"] for row in RunLog(out / "grpo").metrics()] == ["grpo"] * 2
     page = result.report.read_text(encoding="utf-8")
     assert held_out[0].question_text[:30] in page
+    tutorial = (Path(__file__).parents[2] / "docs" / "tutorial.md").read_text(encoding="utf-8")
+    for name in re.findall(r"runs/demo/([\w./-]*\w)", tutorial):
+        assert (out / name).exists(), name
     model, _ = load_model_and_tokenizer(str(out / "grpo" / "model"))
-    assert sum(item.numel() for item in model.parameters()) < 3_000_000
+    weights = sum(item.numel() for item in model.parameters())
+    assert weights == pytest.approx(1_000_000, rel=0.1), "the texts say: a million"
     assert len(result.reward_by_pass) >= 1
     for part in ("held out", "random weights", "after the warm-up", "after GRPO"):
         assert part in console.file.getvalue()  # type: ignore[attr-defined]
