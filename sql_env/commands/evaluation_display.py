@@ -115,8 +115,8 @@ def show_runs(runs: Sequence[PlayedRun]) -> None:
             console.print(f"[red]{count} of {escape(run.config.policy)}:[/] {escape(error)}")
         if summary.episode_errors and not run.result.interrupted:
             console.print(
-                "episodes that broke off count as failures: play them again with  "
-                f"sql-env eval --resume {run.folder}",
+                "episodes that broke off count as failures; once the cause is gone, play them "
+                f"again with  sql-env eval --resume {run.folder}",
                 highlight=False,
                 soft_wrap=True,
             )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from sql_env.evaluation.dialogue import Dialogue
     from sql_env.evaluation.policies import BatchPolicy, Policy
-    from sql_env.evaluation.second_thoughts import SecondThoughts, TokenGenerator
+    from sql_env.evaluation.second_thoughts import TokenGenerator
     from sql_env.models import QuestionRecord
 
 logger = logging.getLogger(__name__)
@@ -86,8 +86,10 @@ def _model_policy(name: str, options: ModelOptions) -> BatchPolicy:
     try:
         from sql_env.evaluation.conversation import ChatTemplateError
         from sql_env.evaluation.model_policy import ModelPolicy
+        from sql_env.evaluation.second_thoughts import SecondThoughts
         from sql_env.training.data_loading import ModelLoadError
         from sql_env.training.engine import LockstepEngine
+        from sql_env.training.generation import stop_ids_of
 
         model, tokenizer = _load(name, options)
         window = getattr(model.config, "max_position_embeddings", None) or LONGEST_CONVERSATION
@@ -95,14 +97,20 @@ def _model_policy(name: str, options: ModelOptions) -> BatchPolicy:
         thinks_twice = options.temperature == 0 and options.redraws > 0
         choices = CHOICES if thinks_twice else 0
         player = _generator(model, tokenizer, options, window, choices=choices)
-        # Only the engine notes what else it might have written.
-        thinks_twice = thinks_twice and isinstance(player, LockstepEngine)
-        writer = _generator(model, tokenizer, options, window) if thinks_twice else None
+        writer, thoughts = None, None
+        if thinks_twice and isinstance(player, LockstepEngine):  # `generate` notes no choices
+            writer = _generator(model, tokenizer, options, window)
+            thoughts = SecondThoughts(
+                player,
+                writer,
+                stop_ids=stop_ids_of(model, tokenizer),
+                max_new_tokens=options.max_new_tokens,
+            )
 
         def release() -> None:
-            for engine in (player, writer):
-                if isinstance(engine, LockstepEngine):  # `generate` keeps nothing
-                    engine.release()
+            for generator in (player, writer):
+                if isinstance(generator, LockstepEngine):  # `generate` keeps nothing
+                    generator.release()
 
         return ModelPolicy(
             player,
@@ -110,7 +118,7 @@ def _model_policy(name: str, options: ModelOptions) -> BatchPolicy:
             _dialogue(),
             max_tokens=window,
             max_new_tokens=options.max_new_tokens,
-            second_thoughts=_second_thoughts(player, writer, model, tokenizer, options),
+            second_thoughts=thoughts,
             redraws=options.redraws,
             release=release,
         )
@@ -175,28 +183,6 @@ def _generator(
             temperature=options.temperature,
             seed=options.seed,
         )
-
-
-def _second_thoughts(
-    player: TokenGenerator,
-    writer: TokenGenerator | None,
-    model: Any,
-    tokenizer: Any,
-    options: ModelOptions,
-) -> SecondThoughts | None:
-    """None without a writer, or for a player that does not note what else it might have written."""
-    from sql_env.evaluation.second_thoughts import SecondThoughts
-    from sql_env.training.engine import LockstepEngine
-    from sql_env.training.generation import stop_ids_of
-
-    if writer is None or not isinstance(player, LockstepEngine):
-        return None
-    return SecondThoughts(
-        player,
-        writer,
-        stop_ids=stop_ids_of(model, tokenizer),
-        max_new_tokens=options.max_new_tokens,
-    )
 
 
 def _endpoint_policy(address: str, options: ModelOptions) -> BatchPolicy:

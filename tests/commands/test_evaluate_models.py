@@ -11,6 +11,11 @@ import pytest
 from typer.testing import CliRunner
 
 from sql_env.cli import app
+from sql_env.commands.policy_choice import ModelOptions, build_policy
+from sql_env.evaluation.green_agent import evaluate as play_all
+from sql_env.evaluation.policies import FrugalPolicy
+from sql_env.questions import Dataset
+from sql_env.server.sql_environment import SQLEnvironment
 from sql_env.training.prompts import get_system_prompt
 from sql_env.training.tiny_model import TinyModelSize, train_tokenizer, untrained_model
 
@@ -51,6 +56,35 @@ def steps_in(out: Path) -> list[Any]:
     (run,) = out.iterdir()
     lines = (run / "episodes.jsonl").read_text().splitlines()
     return [[step["trace"]["raw"] for step in json.loads(line)["steps"]] for line in lines]
+
+
+def test_what_a_model_holds_can_be_given_back(music_dir: Path, model_dir: Path) -> None:
+    dataset = Dataset.at(music_dir)
+    env = SQLEnvironment(db_dir=dataset.db_dir, questions=dataset.load(), step_budget=3)
+    options = ModelOptions(max_new_tokens=6, device="cpu")
+    policy = build_policy(f"model:{model_dir}", env.questions, options)
+    assert isinstance(policy, FrugalPolicy)
+    played = []
+    for _ in range(2):
+        played.append([episode.steps for episode in play_all(env, policy).episodes])
+        policy.make_room()
+    assert played[0] == played[1]
+
+
+def test_episodes_that_broke_off_can_be_played_again(
+    music_dir: Path, model_dir: Path, tmp_path: Path
+) -> None:
+    data = shutil.copytree(music_dir, tmp_path / "data")
+    path = data / "questions" / "questions_train.json"
+    records = json.loads(path.read_text())
+    records[0]["question_text"] = "why " * 3000
+    path.write_text(json.dumps(records))
+    command = ["eval", "--dataset", str(data), "--split", "train", "--out", str(tmp_path / "runs")]
+    limits = ["--step-budget", "2", "--max-new-tokens", "6", "--policy", f"model:{model_dir}"]
+    done = CliRunner().invoke(app, [*command, *limits])
+    (run,) = (tmp_path / "runs").iterdir()
+    assert "1 of model:" in done.output
+    assert f"--resume {run}" in done.output
 
 
 def test_a_model_folder(music_dir: Path, model_dir: Path, tmp_path: Path) -> None:

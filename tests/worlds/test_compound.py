@@ -35,7 +35,7 @@ def kennel(tmp_path: Path) -> Path:
 def asked(path: Path, name: str) -> dict[str, Any]:
     """All that one intent asks, in any of its sentences, and what is found."""
     asker, opened = Asker(world_of(path), random.Random(3)), Database(path)
-    found = [propose(EXISTING_INTENTS[name], asker) for _ in range(800)]
+    found = [propose(EXISTING_INTENTS[name], asker) for _ in range(3000)]
     return {item.question: list(opened.query(item.sql).rows) for item in found if item}
 
 
@@ -67,13 +67,13 @@ def asked(path: Path, name: str) -> dict[str, Any]:
         ),
         (
             "filtered_two_aggregates",
-            "What are the average cost and the lowest cost of the treatments whose kind is exam?",
-            [(185.0, 120)],
+            "What are the total cost and the minimum cost of the treatments whose kind is exam?",
+            [(370, 120)],
         ),
         (
             "superlative_filtered_columns",
-            "What are the ID and cost of the treatment whose kind is walk with the highest cost?",
-            None,  # what is sorted by is not what is asked for besides
+            "What are the name and price of the oldest dog whose breed is pug?",
+            [("Elsa", 220)],
         ),
         (
             "top_columns",
@@ -98,23 +98,15 @@ def asked(path: Path, name: str) -> dict[str, Any]:
     ],
 )
 def test_what_is_asked_is_what_is_found(
-    name: str, question: str, rows: list[tuple[Any, ...]] | None, kennel: Path
+    name: str, question: str, rows: list[tuple[Any, ...]], kennel: Path
 ) -> None:
     found = asked(kennel, name)
     assert found.get(question) == rows, "\n".join(sorted(found))
 
 
-def test_the_first_of_some_comes_with_another_of_its_columns(kennel: Path) -> None:
-    found = asked(kennel, "superlative_filtered_columns")
-    question = "What are the name and price of the oldest dog whose breed is pug?"
-    assert found[question] == [("Elsa", 220)], "\n".join(sorted(found))
-
-
 def test_a_number_is_not_asked_for_twice(kennel: Path) -> None:
     asker = Asker(world_of(kennel), random.Random(3))
-    for _ in range(300):
-        item = propose(EXISTING_INTENTS["filtered_two_aggregates"], asker)
-        if item:
-            select, _, _ = item.sql.removeprefix("SELECT ").partition(" FROM ")
-            first, second = select.split(", ")
-            assert first != second, item.question
+    found = [propose(EXISTING_INTENTS["filtered_two_aggregates"], asker) for _ in range(300)]
+    selected = [item.sql.partition(" FROM ")[0].split(", ") for item in found if item]
+    assert len(selected) > 50
+    assert all(first.removeprefix("SELECT ") != second for first, second in selected)

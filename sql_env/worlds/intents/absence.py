@@ -38,6 +38,12 @@ def _without_words(ask: Asker, relation: Relation, things: str) -> dict[str, str
     return words
 
 
+def refers_always(relation: Relation) -> bool:
+    """Whether every row that refers to the source does so: NOT IN is never true with a NULL."""
+    hop = relation.hops[0]
+    return None not in next(r.values for r in hop.right.references if r.name == hop.right_column)
+
+
 @intent("hard", *WITHOUT_PHRASINGS)
 def without_any(ask: Asker) -> Draft | None:
     relation = ask.relation(many=True)
@@ -46,7 +52,7 @@ def without_any(ask: Asker) -> Draft | None:
     table = relation.source
     hop = relation.hops[0]
     inner = Query([hop.right], [at(0, hop.right_column)])
-    if None in next(r.values for r in hop.right.references if r.name == hop.right_column):
+    if not refers_always(relation):
         inner.where = [f"{at(0, hop.right_column)} IS NOT NULL"]
     query = Query([table], display_sql(table))
     query.where = [f"{at(0, table.key_name)} NOT IN ({inner.sql})"]
@@ -68,7 +74,7 @@ def count_without(ask: Asker) -> Draft | None:
     if relation is None or relation.complete:
         return None
     hop = relation.hops[0]
-    if None in next(r.values for r in hop.right.references if r.name == hop.right_column):
+    if not refers_always(relation):
         return None
     inner = Query([hop.right], [at(0, hop.right_column)])
     query = Query([relation.source], ["count(*)"])
@@ -84,12 +90,9 @@ def without_such(ask: Asker) -> Draft | None:
         return None
     table, target = relation.source, relation.target
     condition = ask.condition(target, share=(0.1, 0.6))
-    hop = relation.hops[0]
-    if condition is None or None in next(
-        r.values for r in target.references if r.name == hop.right_column
-    ):
+    if condition is None or not refers_always(relation):
         return None
-    inner = Query([target], [at(0, hop.right_column)], where=[condition.sql()])
+    inner = Query([target], [at(0, relation.hops[0].right_column)], where=[condition.sql()])
     query = Query([table], display_sql(table))
     differs = [query.sql]
     query.where = [f"{at(0, table.key_name)} NOT IN ({inner.sql})"]

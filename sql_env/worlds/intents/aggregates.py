@@ -9,6 +9,7 @@ from sql_env.worlds.intents.base import (
     intent,
 )
 from sql_env.worlds.query import Query, at
+from sql_env.worlds.world import WorldColumn
 
 AGGREGATES = {
     "avg": ("average", "mean"),
@@ -18,13 +19,18 @@ AGGREGATES = {
 }
 
 
+def aggregate_of(ask: Asker, column: WorldColumn) -> str:
+    """A function that makes sense of a column; averages and totals are asked for most."""
+    sums = ["sum", "sum"] if column.spec.additive else []
+    return ask.rng.choice(["avg", "avg", "max", "min", *sums])
+
+
 def _aggregate(ask: Asker, condition_share: float) -> Draft | None:
     table = ask.table(kinds=("number",))
     column = ask.column(table, "number") if table else None
     if table is None or column is None:
         return None
-    functions = ["avg", "avg", "max", "min"] + (["sum", "sum"] if column.spec.additive else [])
-    function = ask.rng.choice(functions)
+    function = aggregate_of(ask, column)
     subject = ask.subject(table)
     query = Query([table], [f"{function}({at(0, column)})"])
     differs = []

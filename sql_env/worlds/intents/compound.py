@@ -3,16 +3,24 @@ the first of those that meet a condition, more than what the first has."""
 
 from __future__ import annotations
 
-from sql_env.worlds.english import Saying, number_word, plural, with_article
-from sql_env.worlds.intents.aggregates import AGGREGATES
+from typing import NamedTuple
+
+from sql_env.worlds.english import Saying, with_article
+from sql_env.worlds.intents.absence import refers_always
+from sql_env.worlds.intents.aggregates import AGGREGATES, aggregate_of
 from sql_env.worlds.intents.base import ORDERABLE, Asker, Draft, superlative
 from sql_env.worlds.intents.existing import existing_intent
 from sql_env.worlds.intents.filtering import COUNT_PHRASINGS, count_words
-from sql_env.worlds.intents.nested import NAMES_PHRASINGS, names_words
-from sql_env.worlds.intents.ordering import SUPERLATIVE_PHRASINGS, superlative_of
+from sql_env.worlds.intents.nested import NAMES_PHRASINGS, names_words, of_the_first
+from sql_env.worlds.intents.ordering import (
+    SUPERLATIVE_PHRASINGS,
+    TOP_PHRASINGS,
+    superlative_of,
+    top_of,
+)
 from sql_env.worlds.query import Query, at
-from sql_env.worlds.subjects import display_sql, names_of
-from sql_env.worlds.world import Relation, WorldColumn, WorldTable
+from sql_env.worlds.subjects import display_sql
+from sql_env.worlds.world import WorldColumn, WorldTable
 
 _AGGREGATE_PHRASINGS = (
     "What is the {agg} of the {np}?",
@@ -27,21 +35,21 @@ _AGGREGATE_PHRASINGS = (
 # -- a number over those that have something, or lack it -------------------------------------
 
 
-def _aggregated(ask: Asker, table: WorldTable) -> tuple[Query, str] | None:
-    """One number over a table, and its words."""
+class _Aggregate(NamedTuple):
+    """One number over a column, in SQL and in words."""
+
+    column: WorldColumn
+    sql: str
+    words: str
+
+
+def _aggregate(ask: Asker, table: WorldTable) -> _Aggregate | None:
     column = ask.column(table, "number")
     if column is None:
         return None
-    function = ask.rng.choice(["avg", "avg", "max", "min"] + ["sum"] * 2 * column.spec.additive)
+    function = aggregate_of(ask, column)
     words = f"{ask.one_of(*AGGREGATES[function])} {column.spec.words[0]}"
-    return Query([table], [f"{function}({at(0, column)})"]), words
-
-
-def _refers_always(relation: Relation) -> bool:
-    """Whether the target has no row that refers to nothing: NOT IN is never true with a NULL."""
-    hop = relation.hops[0]
-    refs = [ref for ref in hop.right.references if ref.name == hop.right_column]
-    return bool(refs) and None not in refs[0].values
+    return _Aggregate(column, f"{function}({at(0, column)})", words)
 
 
 def _aggregate_over(ask: Asker, *, having: bool, such: bool) -> Draft | None:
@@ -49,11 +57,11 @@ def _aggregate_over(ask: Asker, *, having: bool, such: bool) -> Draft | None:
     relation = ask.relation(many=True, hops=1)
     if relation is None or (relation.complete and not such):
         return None
-    found = _aggregated(ask, relation.source)
+    number = _aggregate(ask, relation.source)
     condition = ask.condition(relation.target, share=(0.05, 0.6)) if such else None
-    if found is None or (such and condition is None) or not (having or _refers_always(relation)):
+    if number is None or (such and condition is None) or not (having or refers_always(relation)):
         return None
-    query, words = found
+    query = Query([relation.source], [number.sql])
     differs = [query.sql]
     things = ask.subject(relation.target, *([condition.saying] if condition else []))
     inner = Query([relation.target], [at(0, relation.hops[0].right_column)])
@@ -68,7 +76,7 @@ def _aggregate_over(ask: Asker, *, having: bool, such: bool) -> Draft | None:
     else:
         lacking = f"{relation.source.who} {relation.verb.negated()} any {things.phrase()}"
         np = f"{whole.plain} {lacking}"
-    return ask.draft(query, differs=differs, agg=words, np=np)
+    return ask.draft(query, differs=differs, agg=number.words, np=np)
 
 
 @existing_intent("hard", *_AGGREGATE_PHRASINGS)
@@ -102,19 +110,18 @@ def aggregate_without_such(ask: Asker) -> Draft | None:
 )
 def filtered_two_aggregates(ask: Asker) -> Draft | None:
     table = ask.table(kinds=("number",))
-    first = _aggregated(ask, table) if table else None
-    second = _aggregated(ask, table) if table else None
-    if table is None or first is None or second is None or first[0].sql == second[0].sql:
+    first = _aggregate(ask, table) if table else None
+    second = _aggregate(ask, table) if table else None
+    if table is None or first is None or second is None or first.sql == second.sql:
         return None
-    query = first[0]
-    query.select += second[0].select
-    condition = ask.condition(table, without=table.display)
-    if condition is None or condition.column.name in "".join(query.select):
+    condition = ask.condition(table, without=(first.column, second.column, *table.display))
+    if condition is None:
         return None
+    query = Query([table], [first.sql, second.sql])
     differs = [query.sql]
     query.where = [condition.sql()]
     np = ask.subject(table, condition.saying).phrase()
-    return ask.draft(query, differs=differs, first=first[1], second=second[1], np=np)
+    return ask.draft(query, differs=differs, first=first.words, second=second.words, np=np)
 
 
 # -- the first of some -----------------------------------------------------------------------
@@ -125,61 +132,20 @@ def superlative_filtered_columns(ask: Asker) -> Draft | None:
     return superlative_of(ask, conditioned=True, extra_column=True)
 
 
-@existing_intent(
-    "medium",
-    "What are the {names} and {columns} of the {n} {many}?",
-    "List the {names} and {columns} of the {n} {many}.",
-    "Find the {n} {many} and give their {names} and {columns}.",
-    "Show the {names} and the {columns} of the {n} {many}.",
-    "Return the {names} and {columns} for the {n} {many}.",
-    "Give the {names} and {columns} of the {n} {many}.",
-)
+@existing_intent("medium", *TOP_PHRASINGS)
 def top_columns(ask: Asker) -> Draft | None:
-    table = ask.table(named=True, kinds=ORDERABLE)
-    key = ask.column(table, *ORDERABLE, full=True) if table else None
-    if table is None or key is None:
-        return None
-    # As often as not people want to see what was sorted by.
-    other = key if ask.rng.random() < 0.5 else ask.column(table, *ORDERABLE, "category")
-    count = ask.rng.choice((2, 3, 3, 4, 5))
-    if other is None or table.size < 2 * count:
-        return None
-    top = ask.rng.random() < 0.65
-    query = Query([table], [*display_sql(table), at(0, other)], limit=count)
-    query.order = [at(0, key) + (" DESC" if top else "")]
-    return ask.draft(
-        query,
-        names=names_of(table),
-        columns=plural(other.spec.words[0]),
-        n=ask.one_of(str(count), number_word(count)),
-        many=superlative(key, ask.subject(table), top, many=True),
-    )
-
-
-def _first(ask: Asker, table: WorldTable, select: str) -> tuple[Query, WorldColumn, bool] | None:
-    """The query for one value of the first row in something."""
-    key = ask.column(table, *ORDERABLE, full=True)
-    if key is None or select == at(0, key):
-        return None
-    top = ask.rng.random() < 0.65
-    order = [at(0, key) + (" DESC" if top else "")]
-    return Query([table], [select], order=order, limit=1), key, top
+    return top_of(ask, extra_column=True)
 
 
 @existing_intent("hard", *COUNT_PHRASINGS)
 def count_of_the_extreme(ask: Asker) -> Draft | None:
     """How many have to do with the one that is first in something."""
-    relation = ask.relation(many=False, hops=1)
-    found = _first(ask, relation.target, at(0, relation.target.key_name)) if relation else None
-    if relation is None or found is None:
+    found = of_the_first(ask)
+    if found is None:
         return None
-    inner, key, top = found
-    query = Query([relation.source], ["count(*)"])
-    query.where = [f"{at(0, relation.hops[0].left_column)} = ({inner.sql})"]
-    first = superlative(key, ask.subject(relation.target), top)
-    saying = Saying("verb", f"{relation.verb.spec} the {first}")
-    words = count_words(ask.subject(relation.source, saying))
-    return Draft(query.sql, words, (), ask.draft(inner).ties, 1)
+    table, condition, saying, ties = found
+    query = Query([table], ["count(*)"], where=[condition])
+    return Draft(query.sql, count_words(ask.subject(table, saying)), (), ties, 1)
 
 
 def _more_than(column: WorldColumn, up: bool, other: str) -> Saying:
@@ -197,11 +163,12 @@ def _beyond_the_first(ask: Asker, counted: bool) -> Draft | None:
     """Those that have more of something than the one that is first in something else."""
     table = ask.table(kinds=("number",))
     column = ask.column(table, "number", full=True) if table else None
-    found = _first(ask, table, at(0, column)) if table and column else None
-    if table is None or column is None or found is None:
+    key = ask.column(table, *ORDERABLE, full=True, without=[column]) if table and column else None
+    if table is None or column is None or key is None:
         return None
-    inner, key, top = found
-    up = ask.rng.random() < 0.6
+    top, up = ask.rng.random() < 0.65, ask.rng.random() < 0.6
+    order = [at(0, key) + (" DESC" if top else "")]
+    inner = Query([table], [at(0, column)], order=order, limit=1)
     query = Query([table], ["count(*)"] if counted else display_sql(table))
     query.where = [f"{at(0, column)} {'>' if up else '<'} ({inner.sql})"]
     saying = _more_than(column, up, f"the {superlative(key, ask.subject(table), top)}")

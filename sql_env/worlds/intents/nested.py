@@ -172,13 +172,12 @@ def _beyond(ask: Asker, every: bool) -> Draft | None:
     )
 
 
-@intent("hard", *NAMES_PHRASINGS)
-def of_the_extreme(ask: Asker) -> Draft | None:
-    """The children of the parent that is first in something."""
+def of_the_first(ask: Asker) -> tuple[WorldTable, str, Saying, str] | None:
+    """Rows whose parent is first in something: their table, the condition, its words, the ties."""
     relation = ask.relation(many=False, hops=1)
     if relation is None:
         return None
-    table, target = relation.source, relation.target
+    target = relation.target
     column = ask.column(target, *ORDERABLE, full=True)
     if column is None:
         return None
@@ -189,14 +188,23 @@ def of_the_extreme(ask: Asker) -> Draft | None:
         order=[at(0, column) + (" DESC" if top else "")],
         limit=1,
     )
-    query = Query([table], display_sql(table))
-    query.where = [f"{at(0, relation.hops[0].left_column)} = ({inner.sql})"]
-    probe = ask.draft(inner)
+    condition = f"{at(0, relation.hops[0].left_column)} = ({inner.sql})"
+    ties = ask.draft(inner).ties
     saying = Saying(
         "verb", f"{relation.verb.spec} the {superlative(column, ask.subject(target), top)}"
     )
-    words = names_words(ask, table, saying)
-    return Draft(query.sql, words, (), probe.ties, 1)
+    return relation.source, condition, saying, ties
+
+
+@intent("hard", *NAMES_PHRASINGS)
+def of_the_extreme(ask: Asker) -> Draft | None:
+    """The children of the parent that is first in something."""
+    found = of_the_first(ask)
+    if found is None:
+        return None
+    table, condition, saying, ties = found
+    query = Query([table], display_sql(table), where=[condition])
+    return Draft(query.sql, names_words(ask, table, saying), (), ties, 1)
 
 
 @intent(

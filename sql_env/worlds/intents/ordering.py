@@ -133,8 +133,7 @@ def superlative_filtered(ask: Asker) -> Draft | None:
     return superlative_of(ask, conditioned=True, extra_column=False)
 
 
-@intent(
-    "medium",
+TOP_PHRASINGS = (
     "What are the {names} of the {n} {many}?",
     "List the {names} of the {n} {many}.",
     "Find the {n} {many} and give their {names}.",
@@ -143,7 +142,10 @@ def superlative_filtered(ask: Asker) -> Draft | None:
     "Give the {names} of the {n} {many}.",
     "I am looking for the {names} of the {n} {many}.",
 )
-def top_rows(ask: Asker) -> Draft | None:
+
+
+def top_of(ask: Asker, extra_column: bool) -> Draft | None:
+    """The first few rows in something, perhaps with one more of their columns."""
     table = ask.table(kinds=ORDERABLE)
     column = ask.column(table, *ORDERABLE, full=True) if table else None
     if table is None or column is None:
@@ -155,8 +157,21 @@ def top_rows(ask: Asker) -> Draft | None:
     query = Query(
         [table], display_sql(table), order=[at(0, column) + (" DESC" if top else "")], limit=n
     )
+    names = names_of(table)
+    if extra_column:
+        # As often as not people want to see what was sorted by.
+        other = ask.rng.choice([column, ask.column(table, *ORDERABLE, "category")])
+        if other is None:
+            return None
+        query.select.append(at(0, other))
+        names = f"{names} and {plural(other.spec.words[0])}"
     number = ask.one_of(str(n), number_word(n))
     subject = ask.subject(table)
     return ask.draft(
-        query, names=names_of(table), n=number, many=superlative(column, subject, top, many=True)
+        query, names=names, n=number, many=superlative(column, subject, top, many=True)
     )
+
+
+@intent("medium", *TOP_PHRASINGS)
+def top_rows(ask: Asker) -> Draft | None:
+    return top_of(ask, extra_column=False)
