@@ -79,9 +79,21 @@ class DecodeLoop:
         return size
 
     def run(
-        self, tokens: Sequence[int], positions: Sequence[int], cache: SlotCache
+        self,
+        tokens: Sequence[int],
+        positions: Sequence[int],
+        limits: Sequence[int],
+        cache: SlotCache,
+        *,
+        leave: int = 0,
     ) -> tuple[list[Completion], list[int]]:
         """Go on from the last token of each conversation; slot i holds conversation i.
+
+        Args:
+            tokens, positions: the last token of each, and where it stands.
+            limits: how many more tokens each turn may have.
+            cache: what was read before.
+            leave: stop when no more turns than this go on.
 
         Returns:
             The completions, and in which slot each conversation lies afterwards.
@@ -89,13 +101,13 @@ class DecodeLoop:
         count = len(tokens)
         rows = self.slots_for(count)
         self._reserve(rows)
-        self._load(tokens, positions)
+        self._load(tokens, positions, limits)
         order = list(range(rows))  # which conversation lies in each slot
         lengths = [position + 1 for position in positions] + [0] * (rows - count)
         active = list(range(count))
-        limit = self._sampling.max_new_tokens
+        limit = max(limits)
         step = 0
-        while active and step < limit:
+        while len(active) > leave:
             longest = max(lengths[order[slot]] for slot in active)
             until = min(step + self._steps_between_looks, limit)
             while step < until:
@@ -113,7 +125,7 @@ class DecodeLoop:
                     order[one], order[other] = order[other], order[one]
                 active = sorted({*active, *low} - {*high})
                 rows = fewer
-        return self._collect(count, order, step)
+        return self._collect(count, order, step, {order[slot] for slot in active})
 
     # -- inside ------------------------------------------------------------------------------
 
@@ -125,6 +137,7 @@ class DecodeLoop:
         device, limit = self._device, self._sampling.max_new_tokens
         self._tokens = torch.zeros(rows, dtype=torch.long, device=device)
         self._positions = torch.zeros(rows, dtype=torch.long, device=device)
+        self._left = torch.zeros(rows, dtype=torch.long, device=device)
         self._active = torch.zeros(rows, dtype=torch.bool, device=device)
         self._written = torch.zeros((rows, limit), dtype=torch.long, device=device)
         self._logprobs = torch.zeros((rows, limit), dtype=torch.float32, device=device)
@@ -133,11 +146,12 @@ class DecodeLoop:
         self._chosen = torch.zeros(shape, dtype=torch.long, device=device)
         self._chances = torch.zeros(shape, dtype=torch.float32, device=device)
 
-    def _load(self, tokens: Sequence[int], positions: Sequence[int]) -> None:
+    def _load(self, tokens: Sequence[int], positions: Sequence[int], limits: Sequence[int]) -> None:
         # Slots beyond the conversations are played along, but write nothing anyone reads.
         padding = [0] * (self._capacity - len(tokens))
         self._tokens.copy_(torch.tensor([*tokens, *padding]))
         self._positions.copy_(torch.tensor([*positions, *padding]))
+        self._left.copy_(torch.tensor([*limits, *padding]))
         self._active.copy_(torch.tensor([True] * len(tokens) + [False] * len(padding)))
         self._written.fill_(_NOTHING)
         self._column.zero_()
@@ -148,6 +162,7 @@ class DecodeLoop:
         for state in (
             self._tokens,
             self._positions,
+            self._left,
             self._active,
             self._written,
             self._logprobs,
@@ -157,7 +172,7 @@ class DecodeLoop:
             state[there] = state[here]
 
     def _collect(
-        self, count: int, order: list[int], steps: int
+        self, count: int, order: list[int], steps: int, unfinished: set[int]
     ) -> tuple[list[Completion], list[int]]:
         slots = sorted(range(len(order)), key=order.__getitem__)[:count]
         written = self._written[:, :steps].tolist()
@@ -166,13 +181,14 @@ class DecodeLoop:
         chosen = self._chosen[:, :steps].tolist() if noted else []
         chances = self._chances[:, :steps].tolist() if noted else []
         completions = []
-        for slot in slots:
+        for conversation, slot in enumerate(slots):
             ids = [token for token in written[slot] if token != _NOTHING]
             choices = None
             if noted:
                 places = zip(chosen[slot][: len(ids)], chances[slot], strict=False)
                 choices = [list(zip(*place, strict=True)) for place in places]
-            completions.append(Completion(ids, logprobs[slot][: len(ids)], choices))
+            finished = conversation not in unfinished
+            completions.append(Completion(ids, logprobs[slot][: len(ids)], choices, finished))
         return completions, slots
 
     def _width_for(self, length: int, cache: SlotCache) -> int:
@@ -237,7 +253,8 @@ class DecodeLoop:
         self._logprobs[:rows].index_copy_(1, self._column, logprobs[:, None])
         tokens.copy_(torch.where(active, drawn, tokens))
         positions.add_(active)
-        active.logical_and_((drawn[:, None] != self._stop_ids).all(dim=1))
+        left = self._left[:rows].sub_(1)
+        active.logical_and_((drawn[:, None] != self._stop_ids).all(dim=1) & (left > 0))
         self._column.add_(1)
 
 

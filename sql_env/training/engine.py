@@ -15,6 +15,10 @@ their order from call to call, and one that is not asked about any more is forgo
 another turn than the one written here is read from where it parts. Contexts that begin alike (a
 system prompt, several samples of one question) are read once.
 
+Most turns are short and a few are long. With `stragglers` the last of a call are left unfinished,
+so that the others need not wait for them: ask again with what was written, and they go on in
+company.
+
 No copy of the weights is made, except on request: under bf16 autocast every step would cast all
 fp32 master weights anew, so `shadow_dtype=torch.bfloat16` keeps a bf16 copy that `begin` refreshes
 in place. Sampling from it differs from training by rounding only.
@@ -50,6 +54,7 @@ _GROWTH = 256
 _LARGEST_DIFFERENCE = {torch.float32: 0.01, torch.float64: 0.01}
 _LARGEST_HALF_DIFFERENCE = 0.25
 _PREFILL_TOKENS = {"cuda": 131_072, "cpu": 2_048}
+_WASTED_TOKENS = {"cuda": 8_192, "cpu": 64}  # padding that costs no more than another forward
 _WORTH_SHARING = 16
 
 
@@ -68,6 +73,7 @@ class LockstepEngine:
         shadow_dtype: sample from a copy of the weights in this type, refreshed by `begin`.
         cuda_graphs: capture the decode step on a GPU.
         short_cut: take it through a Llama's layers.
+        stragglers: the share of the turns that a call may leave unfinished.
 
     Raises:
         UnsupportedModelError: the model's attention or cache is of a kind the engine lacks.
@@ -83,12 +89,14 @@ class LockstepEngine:
         shadow_dtype: torch.dtype | None = None,
         cuda_graphs: bool = True,
         short_cut: bool = True,
+        stragglers: float = 0.0,
     ) -> None:
         self._source = model.get_base_model() if hasattr(model, "peft_config") else model
         self._shadow = None if shadow_dtype is None else shadow_of(self._source, shadow_dtype)
         self._model = self._source if self._shadow is None else self._shadow
         self._max_length = max_length
         self._max_new_tokens = sampling.max_new_tokens
+        self._stragglers = stragglers
         self._held: list[_Held] = []
         self.choices: list[Choices] = []  # of the turns of the last call, where they are noted
         self._weights_at = self._addresses()
@@ -101,6 +109,7 @@ class LockstepEngine:
             use_graphs=cuda_graphs and device.type == "cuda",
         )
         self._prefill_tokens = _PREFILL_TOKENS.get(device.type, _PREFILL_TOKENS["cpu"])
+        self._wasted_tokens = _WASTED_TOKENS.get(device.type, _WASTED_TOKENS["cpu"])
         takes = inspect.signature(type(self._model).forward).parameters
         self._options = {"logits_to_keep": 1} if "logits_to_keep" in takes else {}
         self._llama_step: LlamaStep | None = None
@@ -136,19 +145,24 @@ class LockstepEngine:
         return [completion.ids for completion in completions]
 
     def generate(self, contexts: Sequence[list[int]]) -> list[Completion]:
-        """One completion per context, up to and with its stop token.
+        """One completion per context, up to and with its stop token unless it is a straggler.
 
         Raises:
             ValueError: a context and its completion would not fit into `max_length`.
         """
-        longest = max(map(len, contexts)) + self._max_new_tokens
+        known = self._recognise(contexts)
+        begun = [
+            held.begun_in(context) if held else 0
+            for held, context in zip(known, contexts, strict=True)
+        ]
+        limits = [self._max_new_tokens - written for written in begun]
+        longest = max(len(context) + limit for context, limit in zip(contexts, limits, strict=True))
         if longest > self._max_length:
             raise ValueError(
                 f"a context of {longest - self._max_new_tokens} tokens and a completion of "
                 f"{self._max_new_tokens} do not fit into max_length {self._max_length}"
             )
         with self._ready():
-            known = self._recognise(contexts)
             self._make_room(len(contexts), longest)
             slots = self._place(known)
             self._prefill(
@@ -163,14 +177,17 @@ class LockstepEngine:
             completions, places = self._loop.run(
                 [contexts[i][-1] for i in in_slots],
                 [len(contexts[i]) - 1 for i in in_slots],
+                [limits[i] for i in in_slots],
                 self._cache,
+                leave=int(len(contexts) * self._stragglers),
             )
         outcome = dict(zip(in_slots, zip(completions, places, strict=True), strict=True))
         self._held = []
         for i, context in enumerate(contexts):
             completion, slot = outcome[i]
-            # The last token was drawn but never read.
-            self._held.append(_Held([*context, *completion.ids[:-1]], slot))
+            *read, drawn = completion.ids  # the last token was drawn but never read
+            written = 0 if completion.finished else begun[i] + len(completion.ids)
+            self._held.append(_Held([*context, *read], slot, drawn, written))
         return [outcome[i][0] for i in range(len(contexts))]
 
     # -- which conversation lies where -------------------------------------------------------
@@ -264,7 +281,7 @@ class LockstepEngine:
         waiting = sorted((part for part in parts if part[2]), key=lambda part: -len(part[2]))
         while waiting:
             width = len(waiting[0][2])
-            size = max(1, self._prefill_tokens // width)
+            size = self._alike([len(ids) for _, _, ids in waiting[: self._prefill_tokens // width]])
             batch, waiting = waiting[:size], waiting[size:]
             # Padding is written to the position behind the last, where nobody looks.
             bin_position = self._cache.length
@@ -281,6 +298,15 @@ class LockstepEngine:
                 torch.tensor([slot for slot, _, _ in batch], device=device),
                 min(-(-reach // WIDTH_UNIT) * WIDTH_UNIT, self._cache.length),
             )
+
+    def _alike(self, lengths: Sequence[int]) -> int:
+        """How many of some parts, longest first, are best padded to the length of the first."""
+        padding = 0
+        for number, length in enumerate(lengths):
+            padding += lengths[0] - length
+            if 2 * length < lengths[0] and padding > self._wasted_tokens:
+                return number
+        return max(1, len(lengths))
 
     def _forward(
         self, tokens: Tensor, positions: Tensor, rows: slice | Tensor, width: int
@@ -388,10 +414,15 @@ class LockstepEngine:
 
 @dataclass(frozen=True)
 class _Held:
-    """A conversation in the cache."""
+    """A conversation in the cache, and the token that comes next.
+
+    `unfinished` tokens at its end, that one included, are of a turn that goes on.
+    """
 
     ids: list[int]
     slot: int
+    drawn: int
+    unfinished: int
 
     def begins(self, context: list[int]) -> bool:
         size = len(self.ids)
@@ -400,6 +431,10 @@ class _Held:
             and context[size - 1] == self.ids[-1]
             and (context[:size] == self.ids)
         )
+
+    def begun_in(self, context: list[int]) -> int:
+        """How many tokens of the turn that a context asks for are written already."""
+        return self.unfinished if context == [*self.ids, self.drawn] else 0
 
     def resembles(self, context: list[int]) -> bool:
         """Whether at least half of a context is cached here."""

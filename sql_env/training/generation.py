@@ -22,16 +22,31 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+_STRAGGLERS = (
+    0.2  # most turns name a table; the few long queries go on beside the next of the others
+)
+
 
 class Completion(NamedTuple):
     """What a model wrote in one turn, and how likely each token was when it was sampled.
 
-    `choices` are the likeliest tokens at each place, where `Sampling` asks for them.
+    `choices` are the likeliest tokens at each place, where `Sampling` asks for them. A turn that is
+    not `finished` goes on when its context is asked about again, with these tokens at its end.
     """
 
     ids: list[int]
     logprobs: list[float] | None
     choices: Choices | None = None
+    finished: bool = True
+
+    def then(self, rest: Completion) -> Completion:
+        """The same turn, with what was written later."""
+        return Completion(
+            self.ids + rest.ids,
+            None if rest.logprobs is None else (self.logprobs or []) + rest.logprobs,
+            None if rest.choices is None else (self.choices or []) + rest.choices,
+            rest.finished,
+        )
 
 
 @dataclass(frozen=True)
@@ -138,6 +153,7 @@ def choose_backend(model: Any, tokenizer: Any, config: GRPOConfig) -> Backend:
                 sampling=sampling,
                 max_length=config.max_context_tokens,
                 shadow_dtype=_shadow_dtype(model, config),
+                stragglers=_STRAGGLERS,
             )
         except UnsupportedModelError as error:
             logger.warning("%s; playing through generate instead", error)

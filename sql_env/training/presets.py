@@ -36,7 +36,7 @@ PRESETS: dict[str, dict[str, Any]] = {
     # One data-centre GPU: 32 questions x 8 episodes a step, none of which the warm-up has shown.
     "gpu": {
         "model_name": "smollm2-135m",
-        "train_split": "fresh+fresh_disguised+reserve*5",
+        "train_split": "fresh+fresh_disguised+reserve*7",
         "num_generations": 8,
         "per_device_train_batch_size": 32,
         "gradient_accumulation_steps": 8,

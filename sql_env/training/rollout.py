@@ -21,6 +21,7 @@ from sql_env.questions import load_questions
 from sql_env.server.sql_environment import SQLEnvironment
 from sql_env.training.generation import (
     Backend,
+    Completion,
     TrainerBackend,
     choose_backend,
     layout_of,
@@ -172,7 +173,9 @@ def play(
     config: GRPOConfig,
     seconds: dict[str, float] | None = None,
 ) -> list[Rollout]:
-    """Play one episode per record; every turn generates for all that are still running.
+    """Play one episode per record, generating for all that are still running together.
+
+    Episodes whose turn the backend leaves unfinished stay in it while the others go on.
 
     Args:
         seconds: where the time goes is added here.
@@ -206,26 +209,36 @@ def play(
     ]
     backend.begin()
     live = list(range(len(episodes)))
+    thought = [0.0] * len(episodes)
+    begun: dict[int, Completion] = {}  # turns that are not finished yet
     while live:
-        contexts = [talks[i].context_ids for i in live]
-        clock.lap("other")
-        completions = backend.generate(contexts)
-        generated = clock.lap("generate") / len(live)
-        actions = [
-            _understand(talks[i].add_completion(completion.ids, completion.logprobs))
-            for i, completion in zip(live, completions, strict=True)
-        ]
-        clock.lap("other")
-        for i, action in zip(live, actions, strict=True):
-            episodes[i].advance(action, generated)
-        clock.lap("environment")
-        live = [
-            i
+        contexts = [
+            talks[i].context_ids + begun[i].ids if i in begun else talks[i].context_ids
             for i in live
-            if not episodes[i].observation.done
-            and not (config.end_on_repeat and episodes[i].repeats_itself)
         ]
-        for i in live:
+        clock.lap("other")
+        written = backend.generate(contexts)
+        each = clock.lap("generate") / len(live)
+        for i, part in zip(live, written, strict=True):
+            begun[i] = begun[i].then(part) if i in begun else part
+            thought[i] += each
+        turns = {i: begun.pop(i) for i in live if begun[i].finished}
+        actions = {
+            i: _understand(talks[i].add_completion(turn.ids, turn.logprobs))
+            for i, turn in turns.items()
+        }
+        clock.lap("other")
+        for i, action in actions.items():
+            episodes[i].advance(action, thought[i])
+            thought[i] = 0.0
+        clock.lap("environment")
+        over = {
+            i
+            for i in actions
+            if episodes[i].observation.done or (config.end_on_repeat and episodes[i].repeats_itself)
+        }
+        live = [i for i in live if i not in over]
+        for i in actions.keys() - over:
             talks[i].add_observation(format_observation(episodes[i].observation))
     for episode in episodes:
         episode.env.close()

@@ -16,7 +16,7 @@ from sql_env.training.config import GRPOConfig
 from sql_env.training.data_loading import load_for_training
 from sql_env.training.decoding import draw_tokens
 from sql_env.training.engine import LockstepEngine, UnsupportedModelError
-from sql_env.training.generation import GenerateBackend, Sampling, choose_backend
+from sql_env.training.generation import Completion, GenerateBackend, Sampling, choose_backend
 
 STOP = [2, *range(7, 40)]  # many, so that random models finish turns at different lengths
 
@@ -116,6 +116,64 @@ def test_another_turn_than_the_one_written_is_read_from_where_it_parts(
     read_again = sum(read) - 8 * len(others)  # all but the decoding
     assert read_again < 1.5 * sum(map(len, first)), "what was cached is read again"
     assert engine(first) == [turn.ids for turn in reference.generate(first)]
+
+
+def test_stragglers_go_on_when_asked_again(make_model: Callable[..., Any]) -> None:
+    engine, reference = backends(make_model(), Sampling(20, temperature=0), stragglers=0.5)
+    talks = contexts_of([3, 40, 17, 1, 90, 40, 22, 8], shared=20)
+    draw = random.Random(1)
+    parts_of_turns = set()
+    for _ in range(3):
+        expected = [turn.ids for turn in reference.generate(talks)]
+        turns: dict[int, Completion] = {}
+        parts = [0] * len(talks)
+        while going := [i for i in range(len(talks)) if i not in turns or not turns[i].finished]:
+            asked = [talks[i] + (turns[i].ids if i in turns else []) for i in going]
+            for i, part in zip(going, engine.generate(asked), strict=True):
+                turns[i] = turns[i].then(part) if i in turns else part
+                parts[i] += 1
+            assert sum(not turns[i].finished for i in going) <= len(going) // 2
+        assert [turns[i].ids for i in range(len(talks))] == expected
+        assert all(len(turn.logprobs or []) == len(turn.ids) for turn in turns.values())
+        parts_of_turns |= set(parts)
+        talks = [
+            talk + ids + contexts_of([draw.randrange(1, 30)], seed=draw.randrange(99))[0]
+            for talk, ids in zip(talks, expected, strict=True)
+        ]
+    assert len(parts_of_turns) > 1, "no turn was left unfinished: the test says nothing"
+
+
+def test_a_straggler_may_fill_the_window(make_llama: Callable[..., Any]) -> None:
+    model = make_llama()
+    sampling = Sampling(60, temperature=0)
+    options: dict[str, Any] = {"stop_ids": [1], "sampling": sampling, "max_length": 128}
+    engine = LockstepEngine(model, stragglers=0.5, **options)
+    first, second = contexts_of([68, 68])
+    engine._loop._stop_ids = torch.tensor([engine.generate([first])[0].ids[5]])
+    turn, other = engine.generate([first, second])
+    assert turn.finished != other.finished
+    late, context = (turn, first) if other.finished else (other, second)
+    (rest,) = engine.generate([context + late.ids])
+    whole = late.then(rest)
+    assert whole.finished and len(whole.ids) <= 60
+    assert whole.ids == engine.generate([context])[0].ids
+
+
+def test_one_long_part_does_not_make_the_others_long(
+    make_llama: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine, reference = backends(make_llama(), Sampling(4, temperature=0))
+    talks = contexts_of([400, *[5] * 12])
+    read = []
+    forward = engine._forward
+    monkeypatch.setattr(
+        engine,
+        "_forward",
+        lambda tokens, *rest: read.append(tokens.numel()) or forward(tokens, *rest),
+    )
+    assert engine(talks) == [turn.ids for turn in reference.generate(talks)]
+    decoded = 4 * len(talks)
+    assert sum(read) - decoded < 1.5 * sum(map(len, talks)), "padded to the longest"
 
 
 def test_equal_contexts_sample_independently(make_llama: Callable[..., Any]) -> None:

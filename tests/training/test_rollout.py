@@ -201,6 +201,44 @@ def test_both_backends_play_the_same_greedy_episodes(
     )
 
 
+def test_episodes_whose_turns_come_in_parts_are_the_same(
+    taught_llama: Callable[[], Any], chat_tokenizer: Any, tiny_config: Callable[..., GRPOConfig]
+) -> None:
+    from sql_env.training.engine import LockstepEngine
+    from sql_env.training.generation import Sampling
+
+    config = tiny_config(max_new_tokens=24)
+    records = list(questions_by_id(config).values())
+    model = taught_llama()
+    played, left_unfinished = [], []
+    for stragglers in (0.0, 0.5):
+        engine = LockstepEngine(
+            model,
+            stop_ids=[chat_tokenizer.eos_token_id],
+            sampling=Sampling(24, temperature=0),
+            max_length=1024,
+            stragglers=stragglers,
+        )
+        generate = engine.generate
+        unfinished: list[int] = []
+
+        def counted(
+            contexts: Sequence[list[int]],
+            generate: Any = generate,
+            unfinished: list[int] = unfinished,
+        ) -> list[Completion]:
+            turns: list[Completion] = generate(contexts)
+            unfinished.append(sum(not turn.finished for turn in turns))
+            return turns
+
+        engine.generate = counted  # type: ignore[method-assign]
+        rollouts = play(records, layout_of(chat_tokenizer, config), engine, config)
+        played.append([rollout.conversation.completion_ids for rollout in rollouts])
+        left_unfinished.append(sum(unfinished))
+    assert played[0] == played[1]
+    assert left_unfinished[0] == 0 < left_unfinished[1]
+
+
 def test_play_questions_returns_the_actions(
     taught_llama: Callable[[], Any], chat_tokenizer: Any, tiny_config: Callable[..., GRPOConfig]
 ) -> None:
