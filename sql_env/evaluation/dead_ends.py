@@ -12,6 +12,7 @@ from sql_env.models import SQLAction, SQLObservation
 QUERIES_TO_BELIEVE = 3  # that there is nothing
 _TEXT = re.compile(r"""'[^']*(?:'|$)|"[^"]*(?:"|$)""")  # an opening may end in the middle of one
 _LAST_WORD = re.compile(r"[\w.]*$")
+_LAST_NAME = re.compile(r"(?:(?P<table>\w+)\.)?(?P<name>\w+)$")
 _ANSWER_LAST = spelling(SQLAction(action_type="ANSWER", argument="@last"))
 
 
@@ -23,6 +24,7 @@ class DeadEnds:
         self._last = SQLAction(action_type="")
         self._known = KnownSchema()
         self._missing: list[re.Pattern[str]] = []
+        self._wrong_name = ""  # in the action that was asked about last
         self._steps_left = 0
         self._has_result = False  # of a query
         self._finds = True  # whether there are rows in it
@@ -50,11 +52,13 @@ class DeadEnds:
 
     def leads_to(self, action: SQLAction) -> bool:
         """Whether an action was played before, is bound to fail, or answers too soon."""
+        self._wrong_name = ""
         if self.repeats(action):
             return True
         if action.action_type == "ANSWER":
             return self._steps_left > 1 and self._too_soon(action.argument)
         if action.action_type in ("DESCRIBE", "SAMPLE"):
+            self._wrong_name = action.argument.strip()
             return self._known.lacks(action.argument)
         return action.action_type == "QUERY" and self._fails(action.argument)
 
@@ -68,6 +72,17 @@ class DeadEnds:
             return True
         words = _TEXT.sub("''", _LAST_WORD.sub("", opening))
         return any(pattern.search(words) for pattern in self._missing)
+
+    def mends(self, opening: str, turn: str) -> bool:
+        """Whether an opening has the beginning of a right name where `turn` has the wrong one.
+
+        A turn that was found to lead nowhere just now, by a name that does not exist.
+        """
+        last = _LAST_NAME.search(opening)
+        if not (self._wrong_name and last):
+            return False
+        wrong = opening[: last.start("name")] + self._wrong_name
+        return turn.startswith(wrong) and self._known.names(last["name"], last["table"] or "")
 
     @property
     def _in_doubt(self) -> bool:
@@ -87,6 +102,10 @@ class DeadEnds:
 
     def _fails(self, query: str) -> bool:
         complaint = self._known.complaint(query)
+        table, column = missing_names(complaint)
+        # A column that exists is not wrong: the query only forgot to read its table.
+        wrong = not column or self._known.has(table, column) is False
+        self._wrong_name = (column or table) if wrong else ""
         self._missing += self._learned_from(complaint)
         return bool(complaint)
 

@@ -96,7 +96,7 @@ class ModelPolicy:
         if thoughts is None:
             return {}
         tries = {
-            episode: self._openings(episode, running[episode], thoughts.openings(number, ids))
+            episode: self._openings(episode, running[episode], ids, thoughts.openings(number, ids))
             for number, (episode, ids) in enumerate(turns.items())
             if self._leads_nowhere(episode, ids)
         }
@@ -123,16 +123,26 @@ class ModelPolicy:
         return new | found
 
     def _openings(
-        self, episode: int, conversation: Conversation, openings: Iterable[list[int]]
+        self,
+        episode: int,
+        conversation: Conversation,
+        turn: list[int],
+        openings: Iterable[list[int]],
     ) -> Iterator[list[int]]:
-        """Those that fit into the window and do not lead nowhere yet."""
+        """Those that fit into the window and do not lead nowhere yet.
+
+        First those that are right where the turn has a wrong name: however likely the others are,
+        most of them only come to the same name another way.
+        """
         used = len(conversation.context_ids) + self._max_new_tokens
         room = None if self._max_tokens is None else self._max_tokens - used
+        dead_ends, whole = self._dead_ends[episode], self._layout.decode(turn)
+        begun = [(opening, self._layout.decode(opening)) for opening in openings]
+        begun.sort(key=lambda one: not dead_ends.mends(one[1], whole))
         return (
             opening
-            for opening in openings
-            if (room is None or len(opening) <= room)
-            and not self._dead_ends[episode].lie_ahead(self._layout.decode(opening))
+            for opening, text in begun
+            if (room is None or len(opening) <= room) and not dead_ends.lie_ahead(text)
         )
 
     def _leads_nowhere(self, episode: int, ids: list[int]) -> bool:

@@ -102,6 +102,40 @@ def test_an_alias_may_be_given_later_in_the_turn(told: Told) -> None:
     assert not dead_ends.lie_ahead("QUERY: SELECT T1.name, T1.age FROM")
 
 
+@pytest.mark.parametrize(
+    ("wrong", "mending", "others"),
+    [
+        (
+            "SELECT name FROM singgers",
+            ["SELECT name FROM singe", "SELECT name FROM conc"],
+            ["SELECT name FROM singg", "SELECT name FROM band", "SELECT age", "SELECT name FROM "],
+        ),
+        (
+            "SELECT singer.nation FROM singer",
+            ["SELECT singer.nam", "SELECT singer.country"],
+            ["SELECT singer.nat", "SELECT concert", "SELECT singer.nation FROM singer W"],
+        ),
+        # This column exists: another name at its place would mend nothing.
+        ("SELECT singer.name FROM concert", [], ["SELECT singer.na", "SELECT singer.age"]),
+        ("SELECT name FROM singer", [], ["SELECT name FROM singer", "SELECT name FROM conc"]),
+    ],
+)
+def test_a_right_name_at_the_place_of_the_wrong_one_mends(
+    told: Told, wrong: str, mending: list[str], others: list[str]
+) -> None:
+    dead_ends = told()
+    assert dead_ends.leads_to(query(wrong)) == (wrong != "SELECT name FROM singer")
+    found = [text for text in [*mending, *others] if dead_ends.mends(text, wrong)]
+    assert found == mending
+
+
+def test_another_table_mends_a_look_at_none(told: Told) -> None:
+    dead_ends = told()
+    assert dead_ends.leads_to(SQLAction(action_type="SAMPLE", argument="Singr"))
+    assert dead_ends.mends("SAMPLE Singe", "SAMPLE Singr")
+    assert not dead_ends.mends("SAMPLE Sng", "SAMPLE Singr")
+
+
 def test_what_was_played_leads_nowhere_but_the_answer_may_be_right_later(told: Told) -> None:
     answer, right = SQLAction(action_type="ANSWER", argument="@last"), query("SELECT 1")
     dead_ends = told(answer)
