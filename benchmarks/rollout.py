@@ -11,7 +11,8 @@
 By default the model has random weights in SmolLM2-135M's shape (on a CPU a smaller one), so that
 nothing must be downloaded: it writes nonsense up to the token limit, and every episode takes all
 its steps, which makes the work equal. First the engine's greedy tokens are compared with those of
-`generate`; last, whole GRPO steps show the environment's share of the time.
+`generate`; then turns of many lengths show what it saves to leave stragglers for later; last, whole
+GRPO steps show the environment's share of the time.
 """
 
 from __future__ import annotations
@@ -92,7 +93,7 @@ class CountingBackend:
 
     def generate(self, contexts: Any) -> Any:
         completions = self.inner.generate(contexts)
-        self.turns += len(completions)
+        self.turns += sum(completion.finished for completion in completions)
         self.tokens += sum(len(completion.ids) for completion in completions)
         return completions
 
@@ -119,6 +120,8 @@ def main() -> None:
         compare_greedy(model, tokenizer, config, records[:16])
     if "speed" in options.parts:
         compare_speed(model, tokenizer, config, records, options)
+    if "uneven" in options.parts:
+        compare_waiting(model, tokenizer, config, records, options)
     if "step" in options.parts:
         measure_step(model, tokenizer, config, records, options)
 
@@ -294,6 +297,39 @@ def through_trl(
     seconds = timed(lambda: trainer._generate_and_score_completions([dict(row) for row in rows]))
     model.eval()
     return Played(len(rows), turns, tokens, seconds)
+
+
+# -- turns of many lengths ---------------------------------------------------------------------
+
+
+def compare_waiting(
+    model: Any,
+    tokenizer: Any,
+    config: GRPOConfig,
+    records: list[QuestionRecord],
+    options: argparse.Namespace,
+) -> None:
+    """The engine where one token in thirty ends a turn: waiting for the longest turn, or not."""
+    vocabulary = model.get_input_embeddings().num_embeddings
+    rates = []
+    for stragglers in (0.0, 0.2):
+        engine = LockstepEngine(
+            model,
+            stop_ids=range(0, vocabulary, 30),
+            sampling=Sampling(128),
+            max_length=config.max_context_tokens,
+            cuda_graphs=options.graphs,
+            stragglers=stragglers,
+        )
+        longer = replace(config, max_new_tokens=128)
+        all_together(records, tokenizer, engine, longer)  # graphs are captured
+        seen = all_together(records, tokenizer, engine, longer)
+        rates.append(seen.tokens / seen.seconds)
+    waiting, going_on = rates
+    console.print(
+        f"turns of many lengths: {waiting:,.0f} tokens/s waiting for the last of a turn, "
+        f"{going_on:,.0f} going on without a fifth of them: {going_on / waiting:.2f} x"
+    )
 
 
 # -- a whole step ------------------------------------------------------------------------------
@@ -489,7 +525,7 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--max-new-tokens", type=int, default=32)
     parser.add_argument("--window", type=int, default=1024)
     parser.add_argument("--ways", default="abcde", help="which of the five to time")
-    parser.add_argument("--parts", nargs="+", default=["check", "speed", "step"])
+    parser.add_argument("--parts", nargs="+", default=["check", "speed", "uneven", "step"])
     parser.add_argument("--no-graphs", dest="graphs", action="store_false")
     options = parser.parse_args()
     if options.model is None:
