@@ -12,7 +12,7 @@ from sql_env.models import SQLAction, SQLObservation
 QUERIES_TO_BELIEVE = 3  # that there is nothing
 _TEXT = re.compile(r"""'[^']*(?:'|$)|"[^"]*(?:"|$)""")  # an opening may end in the middle of one
 _LAST_WORD = re.compile(r"[\w.]*$")
-_LAST_NAME = re.compile(r"(?:(?P<table>\w+)\.)?(?P<name>\w+)$")
+_LAST_NAME = re.compile(r"(?<![\w.])\w+$")
 _ANSWER_LAST = spelling(SQLAction(action_type="ANSWER", argument="@last"))
 
 
@@ -24,7 +24,7 @@ class DeadEnds:
         self._last = SQLAction(action_type="")
         self._known = KnownSchema()
         self._missing: list[re.Pattern[str]] = []
-        self._wrong_name = ""  # in the action that was asked about last
+        self._no_table = ""  # but used as one by the action that was asked about last
         self._steps_left = 0
         self._has_result = False  # of a query
         self._finds = True  # whether there are rows in it
@@ -52,13 +52,13 @@ class DeadEnds:
 
     def leads_to(self, action: SQLAction) -> bool:
         """Whether an action was played before, is bound to fail, or answers too soon."""
-        self._wrong_name = ""
+        self._no_table = ""
         if self.repeats(action):
             return True
         if action.action_type == "ANSWER":
             return self._steps_left > 1 and self._too_soon(action.argument)
         if action.action_type in ("DESCRIBE", "SAMPLE"):
-            self._wrong_name = action.argument.strip()
+            self._no_table = action.argument.strip()
             return self._known.lacks(action.argument)
         return action.action_type == "QUERY" and self._fails(action.argument)
 
@@ -74,15 +74,16 @@ class DeadEnds:
         return any(pattern.search(words) for pattern in self._missing)
 
     def mends(self, opening: str, turn: str) -> bool:
-        """Whether an opening has the beginning of a right name where `turn` has the wrong one.
+        """Whether an opening begins to name a table where `turn` names one that does not exist.
 
-        A turn that was found to lead nowhere just now, by a name that does not exist.
+        A turn that was found to lead nowhere just now. Of columns this is not asked: a wrong one is
+        mostly looked for in the wrong table.
         """
         last = _LAST_NAME.search(opening)
-        if not (self._wrong_name and last):
+        if not (self._no_table and last):
             return False
-        wrong = opening[: last.start("name")] + self._wrong_name
-        return turn.startswith(wrong) and self._known.names(last["name"], last["table"] or "")
+        wrong = opening[: last.start()] + self._no_table
+        return turn.startswith(wrong) and self._known.has_table_like(last[0])
 
     @property
     def _in_doubt(self) -> bool:
@@ -103,9 +104,7 @@ class DeadEnds:
     def _fails(self, query: str) -> bool:
         complaint = self._known.complaint(query)
         table, column = missing_names(complaint)
-        # A column that exists is not wrong: the query only forgot to read its table.
-        wrong = not column or self._known.has(table, column) is False
-        self._wrong_name = (column or table) if wrong else ""
+        self._no_table = "" if column else table
         self._missing += self._learned_from(complaint)
         return bool(complaint)
 

@@ -56,10 +56,9 @@ class KnownSchema:
         columns = self._described.get(_folded(table))
         return None if columns is None else _folded(column) in map(_folded, columns)
 
-    def names(self, beginning: str, table: str) -> bool:
-        """Whether a table begins so; or, of a table that was described, one of its columns."""
-        names = self._described.get(_folded(table), []) if table else self._tables
-        return any(_folded(name).startswith(_folded(beginning)) for name in names)
+    def has_table_like(self, beginning: str) -> bool:
+        """Whether the name of a table begins so."""
+        return any(_folded(name).startswith(_folded(beginning)) for name in self._tables)
 
     def lacks(self, argument: str) -> bool:
         """Whether what DESCRIBE or SAMPLE is asked for is no table."""

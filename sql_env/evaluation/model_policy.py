@@ -131,8 +131,8 @@ class ModelPolicy:
     ) -> Iterator[list[int]]:
         """Those that fit into the window and do not lead nowhere yet.
 
-        First those that are right where the turn has a wrong name: however likely the others are,
-        most of them only come to the same name another way.
+        First those that name a table where the turn names none: however likely the others are,
+        most of them only come to the same wrong name another way.
         """
         used = len(conversation.context_ids) + self._max_new_tokens
         room = None if self._max_tokens is None else self._max_tokens - used
