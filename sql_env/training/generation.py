@@ -22,9 +22,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_STRAGGLERS = (
-    0.2  # most turns name a table; the few long queries go on beside the next of the others
-)
+# Most turns name a table; the few long queries go on beside the next turns of the others.
+_STRAGGLERS = 0.2
 
 
 class Completion(NamedTuple):

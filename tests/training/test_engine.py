@@ -32,6 +32,19 @@ def backends(model: Any, sampling: Sampling, **options: Any) -> tuple[LockstepEn
     return engine, GenerateBackend(model, stop_ids=STOP, pad_id=0, sampling=sampling)
 
 
+def tokens_read_by(engine: LockstepEngine, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Grows with every forward of the engine, by how many tokens it is given."""
+    read: list[int] = []
+    forward = engine._forward
+
+    def counted(tokens: torch.Tensor, *rest: Any) -> torch.Tensor:
+        read.append(tokens.numel())
+        return forward(tokens, *rest)
+
+    monkeypatch.setattr(engine, "_forward", counted)
+    return read
+
+
 @pytest.fixture(params=["llama", "qwen3"])
 def make_model(
     request: pytest.FixtureRequest,
@@ -105,13 +118,7 @@ def test_another_turn_than_the_one_written_is_read_from_where_it_parts(
     engine.generate(first)
     # Twice as many of each, and none goes on with what was written.
     others = [[*talk, 450 + n] for talk in first for n in range(2)]
-    read = []
-    forward = engine._forward
-    monkeypatch.setattr(
-        engine,
-        "_forward",
-        lambda tokens, *rest: read.append(tokens.numel()) or forward(tokens, *rest),
-    )
+    read = tokens_read_by(engine, monkeypatch)
     assert engine(others) == [turn.ids for turn in reference.generate(others)]
     read_again = sum(read) - 8 * len(others)  # all but the decoding
     assert read_again < 1.5 * sum(map(len, first)), "what was cached is read again"
@@ -164,13 +171,7 @@ def test_one_long_part_does_not_make_the_others_long(
 ) -> None:
     engine, reference = backends(make_llama(), Sampling(4, temperature=0))
     talks = contexts_of([400, *[5] * 12])
-    read = []
-    forward = engine._forward
-    monkeypatch.setattr(
-        engine,
-        "_forward",
-        lambda tokens, *rest: read.append(tokens.numel()) or forward(tokens, *rest),
-    )
+    read = tokens_read_by(engine, monkeypatch)
     assert engine(talks) == [turn.ids for turn in reference.generate(talks)]
     decoded = 4 * len(talks)
     assert sum(read) - decoded < 1.5 * sum(map(len, talks)), "padded to the longest"
