@@ -64,9 +64,9 @@ def evaluate_command(
         int,
         typer.Option(
             min=0,
-            help="Where a greedy model would repeat itself, write no SQL, use a name that it can "
-            "know to be wrong, or believe an empty result at once, up to so many other turns are "
-            "tried, the likeliest first; 0: never.",
+            help="Where a greedy model would repeat itself, write no SQL or what cannot be meant, "
+            "use a name that it can know to be wrong, or believe an empty result at once, up to "
+            "so many other turns are tried, the likeliest first; 0: never.",
         ),
     ] = REDRAWS,
     step_budget: Annotated[int, typer.Option(min=1, help="Steps per episode.")] = 15,

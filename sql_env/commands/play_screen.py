@@ -81,7 +81,7 @@ class Prompt:
 
 def _columns(schema_info: str) -> list[str]:
     """The column names that DESCRIBE has revealed so far."""
-    names = (name for _, columns in described_tables(schema_info) for name in columns)
+    names = (name for _, table in described_tables(schema_info) for name in table.columns)
     return list(dict.fromkeys(names))
 
 

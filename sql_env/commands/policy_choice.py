@@ -25,7 +25,7 @@ POLICY_HELP = (
 LONGEST_CONVERSATION = 4096
 # The likeliest other turns often lead nowhere either; more tries cost time on a CPU.
 REDRAWS = 8
-CHOICES = 8  # how the right table begins may be an unlikely token at its place
+CHOICES = 4  # a fifth at one place is nearly always less likely than a second at another
 SECONDS_TO_CONNECT = 10
 DTYPES = ("float32", "bfloat16", "float16")
 

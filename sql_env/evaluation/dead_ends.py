@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 
 from sql_env.core.render import NO_ROWS
+from sql_env.evaluation import proofreading
+from sql_env.evaluation.hindsight import Hindsight
 from sql_env.evaluation.known_schema import KnownSchema, missing_names
 from sql_env.evaluation.playing import spelling
 from sql_env.models import SQLAction, SQLObservation
@@ -12,7 +14,6 @@ from sql_env.models import SQLAction, SQLObservation
 QUERIES_TO_BELIEVE = 3  # that there is nothing
 _TEXT = re.compile(r"""'[^']*(?:'|$)|"[^"]*(?:"|$)""")  # an opening may end in the middle of one
 _LAST_WORD = re.compile(r"[\w.]*$")
-_LAST_NAME = re.compile(r"(?<![\w.])\w+$")
 _ANSWER_LAST = spelling(SQLAction(action_type="ANSWER", argument="@last"))
 
 
@@ -23,8 +24,11 @@ class DeadEnds:
         self._played: set[tuple[str, str]] = set()
         self._last = SQLAction(action_type="")
         self._known = KnownSchema()
+        self._hindsight = Hindsight()
+        self._question = ""
         self._missing: list[re.Pattern[str]] = []
-        self._no_table = ""  # but used as one by the action that was asked about last
+        self._faults: set[str] = set()  # parts of the queries that were asked about since a step
+        self._no_table = ""  # but perhaps used as one by the action that was asked about last
         self._steps_left = 0
         self._has_result = False  # of a query
         self._finds = True  # whether there are rows in it
@@ -38,8 +42,12 @@ class DeadEnds:
     def hear(self, observation: SQLObservation) -> None:
         """What the episode begins with, or what came of the last action."""
         self._known.hear(observation)
+        self._question = observation.question
         self._steps_left = observation.budget_remaining
+        self._faults.clear()
         if self._last.action_type == "QUERY" and not observation.error:
+            if (tree := proofreading.parsed(self._last.argument)) is not None:
+                self._hindsight.add(tree, self._known.described, observation.result)
             self._played.discard(_ANSWER_LAST)  # it may be right now
             self._has_result = True
             self._finds = not observation.result.endswith(NO_ROWS)
@@ -51,7 +59,7 @@ class DeadEnds:
         return spelling(action) in self._played
 
     def leads_to(self, action: SQLAction) -> bool:
-        """Whether an action was played before, is bound to fail, or answers too soon."""
+        """Whether an action was played before, is bound to fail or to miss, or answers too soon."""
         self._no_table = ""
         if self.repeats(action):
             return True
@@ -60,30 +68,34 @@ class DeadEnds:
         if action.action_type in ("DESCRIBE", "SAMPLE"):
             self._no_table = action.argument.strip()
             return self._known.lacks(action.argument)
-        return action.action_type == "QUERY" and self._fails(action.argument)
+        if action.action_type != "QUERY":
+            return False
+        return self._fails(action.argument) or self._is_doubtful(action.argument)
 
     def lie_ahead(self, opening: str) -> bool:
-        """Whether a turn that begins so uses a wrong name, or answers while nothing is in doubt.
+        """Whether a turn that begins so has a wrong name or a fault in it, or answers too soon.
 
         Also an answer that `leads_to` would let pass: this one is a second thought only. The last
         word of an opening may go on.
         """
         if self._in_doubt and self._steps_left > 1 and opening.lstrip().startswith("ANSWER"):
             return True
-        words = _TEXT.sub("''", _LAST_WORD.sub("", opening))
-        return any(pattern.search(words) for pattern in self._missing)
+        words = _LAST_WORD.sub("", opening)
+        if any(fault in words for fault in self._faults):
+            return True
+        return any(pattern.search(_TEXT.sub("''", words)) for pattern in self._missing)
 
-    def mends(self, opening: str, turn: str) -> bool:
-        """Whether an opening begins to name a table where `turn` names one that does not exist.
+    def respelt(self, turn: str) -> str:
+        """A turn with a table in place of one that does not exist but is called nearly so.
 
         A turn that was found to lead nowhere just now. Of columns this is not asked: a wrong one is
         mostly looked for in the wrong table.
         """
-        last = _LAST_NAME.search(opening)
-        if not (self._no_table and last):
-            return False
-        wrong = opening[: last.start()] + self._no_table
-        return turn.startswith(wrong) and self._known.has_table_like(last[0])
+        near = self._known.table_called_nearly(self._no_table)
+        if not near:
+            return turn
+        wrong = rf"(?<!\w){re.escape(self._no_table)}(?!\w)"
+        return re.sub(wrong, lambda _: near, turn, flags=re.IGNORECASE)
 
     @property
     def _in_doubt(self) -> bool:
@@ -103,10 +115,25 @@ class DeadEnds:
 
     def _fails(self, query: str) -> bool:
         complaint = self._known.complaint(query)
-        table, column = missing_names(complaint)
-        self._no_table = "" if column else table
+        self._no_table, _ = missing_names(complaint)
         self._missing += self._learned_from(complaint)
         return bool(complaint)
+
+    def _is_doubtful(self, query: str) -> bool:
+        """Whether a query that can run cannot be meant, or was answered already."""
+        tree, tables = proofreading.parsed(query), self._known.described
+        if tree is None:
+            return False
+        found = [
+            *proofreading.faults(tree, tables),
+            *self._hindsight.wrong_values(tree, tables),
+        ]
+        self._faults |= {part.sql("sqlite") for part in found}
+        return (
+            bool(found)
+            or proofreading.forgets(tree, query, self._question)
+            or self._hindsight.in_vain(tree, tables)
+        )
 
     def _learned_from(self, complaint: str) -> list[re.Pattern[str]]:
         """How other turns begin about which the same can be said."""

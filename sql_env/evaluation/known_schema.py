@@ -10,14 +10,21 @@ from __future__ import annotations
 import re
 import sqlite3
 from contextlib import closing
+from difflib import get_close_matches
+from typing import NamedTuple
 
+from sql_env.core.render import spelt_identifier
 from sql_env.core.sandbox import BEFORE_A_STATEMENT, COMPILE_LIMITS
 from sql_env.core.schema import quote_identifier, table_name
 from sql_env.models import SQLObservation
 
 _NAME = r'(?:"(?:[^"]|"")*"|\w+)'
 _HEADING = re.compile(rf"(?P<table>{_NAME}) \(\d+ rows\)$")
-_COLUMN = re.compile(rf" {_NAME}\.(?P<column>{_NAME})(?P<foreign> = | -> )?")
+_COLUMN = re.compile(
+    rf" {_NAME}\.(?P<column>{_NAME})"
+    rf"(?: (?:=|->) (?P<table>{_NAME})(?:\.(?P<other>{_NAME}))?$| (?P<type>.*))?"
+)
+_KEY = "primary key"
 _NO_TABLE = re.compile(r"no such table: (?P<table>.+)")
 _NO_COLUMN = re.compile(r"no such column: (?:(?P<table>.+)\.)?(?P<column>.+)")
 # Whatever the tables are: SQLite does not get as far as looking for them.
@@ -26,6 +33,7 @@ _NO_SQL = re.compile(
     re.DOTALL,
 )
 _UNKNOWN = ("?",)
+_NEARLY = 0.75  # "Particip" and "Participants", not "Parties"
 _READING = frozenset(
     (
         sqlite3.SQLITE_SELECT,
@@ -36,29 +44,48 @@ _READING = frozenset(
 )
 
 
+class DescribedTable(NamedTuple):
+    """A table as DESCRIBE has shown it.
+
+    Attributes:
+        columns: as they are spelt.
+        types: the type of each, by its folded name.
+        key: the columns of the primary key, folded.
+        links: a column, the table and the column that it refers to, folded; the last is empty
+            where it is left to the other table's key.
+    """
+
+    columns: list[str]
+    types: dict[str, str]
+    key: list[str]
+    links: list[tuple[str, str, str]]
+
+
 class KnownSchema:
     """The tables of one episode, and of some their columns."""
 
     def __init__(self) -> None:
         self._tables: list[str] = []
-        self._described: dict[str, list[str]] = {}
+        self.described: dict[str, DescribedTable] = {}
         self._text = ""
 
     def hear(self, observation: SQLObservation) -> None:
         """Take over what an observation says."""
         if observation.schema_info != self._text:
             self._text = observation.schema_info
-            self._described = dict(described_tables(self._text))
+            self.described = dict(described_tables(self._text))
         self._tables = observation.table_names
 
     def has(self, table: str, column: str) -> bool | None:
         """Whether a table has a column; None where that is not known."""
-        columns = self._described.get(_folded(table))
-        return None if columns is None else _folded(column) in map(_folded, columns)
+        described = self.described.get(folded(table))
+        return None if described is None else folded(column) in described.types
 
-    def has_table_like(self, beginning: str) -> bool:
-        """Whether the name of a table begins so."""
-        return any(_folded(name).startswith(_folded(beginning)) for name in self._tables)
+    def table_called_nearly(self, name: str) -> str:
+        """The table that a misspelt name means, as a query has to spell it, or nothing."""
+        tables = {folded(table): table for table in self._tables}
+        near = get_close_matches(folded(name), tables, n=1, cutoff=_NEARLY)
+        return spelt_identifier(tables[near[0]]) if near else ""
 
     def lacks(self, argument: str) -> bool:
         """Whether what DESCRIBE or SAMPLE is asked for is no table."""
@@ -67,7 +94,7 @@ class KnownSchema:
     def complaint(self, query: str) -> str:
         """What is wrong with a query or the names in it, in SQLite's words, or nothing."""
         words = self._said_of(query)
-        undescribed = [name for name in self._tables if _folded(name) not in self._described]
+        undescribed = [name for name in self._tables if folded(name) not in self.described]
         if found := _NO_COLUMN.match(words):
             # Perhaps a table has it that was not described. Then this is not said again.
             sure = not undescribed or self._said_of(query, (found["column"],)) == words
@@ -84,7 +111,8 @@ class KnownSchema:
             # Not kept: what all episodes of a batch hold would fill the heap that SQLite may use.
             with closing(sqlite3.connect(":memory:", cached_statements=0)) as database:
                 for table in self._tables:
-                    columns = self._described.get(_folded(table), undescribed)
+                    described = self.described.get(folded(table))
+                    columns = described.columns if described else undescribed
                     names = ", ".join(map(quote_identifier, columns))
                     database.execute(f"CREATE TABLE {quote_identifier(table)} ({names})")
                 for limit, value in COMPILE_LIMITS.items():
@@ -110,23 +138,38 @@ def _only_reading(action: int, *_: str | None) -> int:
     return sqlite3.SQLITE_OK if action in _READING else sqlite3.SQLITE_DENY
 
 
-def described_tables(text: str) -> list[tuple[str, list[str]]]:
-    """The tables that DESCRIBE has shown, and their columns. What is not legible is left out."""
+def described_tables(text: str) -> list[tuple[str, DescribedTable]]:
+    """What DESCRIBE has shown of tables, by their folded names. What is not legible is left out."""
     found = []
     for block in filter(None, text.split("\n\n")):
         heading, *lines = block.split("\n")
         table = _HEADING.match(heading)
-        columns = [_COLUMN.match(line) for line in lines]
-        if table and columns and all(columns):
-            names = [_bare(c["column"]) for c in columns if c and not c["foreign"]]
-            found.append((_folded(_bare(table["table"])), names))
+        parts = [part for line in lines if (part := _COLUMN.match(line))]
+        if table and parts and len(parts) == len(lines):
+            found.append((folded(_bare(table["table"])), _described(parts)))
     return found
+
+
+def _described(parts: list[re.Match[str]]) -> DescribedTable:
+    of_columns = [part for part in parts if not part["table"]]
+    names = [_bare(part["column"]) for part in of_columns]
+    types = [part["type"] or "" for part in of_columns]
+    return DescribedTable(
+        names,
+        {folded(name): type_ for name, type_ in zip(names, types, strict=True)},
+        [folded(name) for name, type_ in zip(names, types, strict=True) if type_.endswith(_KEY)],
+        [
+            (folded(_bare(p["column"])), folded(_bare(p["table"])), folded(_bare(p["other"] or "")))
+            for p in parts
+            if p["table"]
+        ],
+    )
 
 
 def _bare(name: str) -> str:
     return name[1:-1].replace('""', '"') if name.startswith('"') else name
 
 
-def _folded(name: str) -> str:
+def folded(name: str) -> str:
     """As SQLite compares names: only the letters of ASCII have capitals."""
     return "".join(c.lower() if c.isascii() else c for c in name)

@@ -1,9 +1,10 @@
 """A language model plays: all running episodes are generated together.
 
 A greedy model that has once sent a query that fails will often send it again, word for word, until
-its steps are used up. So where it would repeat itself, write no SQL, use a name that it can know to
-be wrong, or believe at once that there is nothing, it may think twice: of the other turns that it
-might have written, the likeliest one that does none of this is played.
+its steps are used up. So where it would repeat itself, write no SQL or what cannot be meant, use a
+name that it can know to be wrong, or believe at once that there is nothing, it may think twice: of
+the other turns that it might have written, the likeliest one that does none of this is played. A
+table that is nearly spelt right is spelt right.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from sql_env.evaluation.dead_ends import DeadEnds
 from sql_env.evaluation.dialogue import Dialogue
 from sql_env.evaluation.second_thoughts import SecondThoughts, TokenGenerator
 from sql_env.models import SQLAction, SQLObservation
+
+_NAMES_RESPELT = 4  # in one turn
 
 
 class ModelPolicy:
@@ -95,14 +98,22 @@ class ModelPolicy:
         thoughts = self._second_thoughts
         if thoughts is None:
             return {}
-        tries = {
-            episode: self._openings(episode, running[episode], ids, thoughts.openings(number, ids))
-            for number, (episode, ids) in enumerate(turns.items())
-            if self._leads_nowhere(episode, ids)
-        }
-        stuck = {episode for episode in tries if self._repeats(episode, turns[episode])}
+        tries: dict[int, Iterator[list[int]]] = {}
+        # Bound to fail too, but spelt right, or at least in another way.
+        runs: dict[int, list[int]] = {}
+        new: dict[int, list[int]] = {}
         found: dict[int, list[int]] = {}
-        new: dict[int, list[int]] = {}  # bound to fail too, but at least in another way
+        for number, (episode, ids) in enumerate(turns.items()):
+            if not self._leads_nowhere(episode, ids):
+                continue
+            openings = thoughts.openings(number, ids)
+            tries[episode] = self._openings(episode, running[episode], openings)
+            respelt = self._respelt(episode, ids)
+            if not self._leads_nowhere(episode, respelt):
+                found[episode] = respelt
+            elif respelt != ids and not self._repeats(episode, respelt):
+                runs[episode] = respelt
+        stuck = {episode for episode in tries if self._repeats(episode, turns[episode])}
         for _ in range(self._redraws):
             # One after the other, for each that leads nowhere tells more about those to come.
             begun = {
@@ -115,34 +126,38 @@ class ModelPolicy:
             written = thoughts.written(
                 [running[episode].context_ids for episode in begun], list(begun.values())
             )
-            for episode, ids in zip(begun, written, strict=True):
+            for episode, turn in zip(begun, written, strict=True):
+                ids = self._respelt(episode, turn)
                 if not self._leads_nowhere(episode, ids):
                     found[episode] = ids
                 elif episode in stuck and not self._repeats(episode, ids):
                     new.setdefault(episode, ids)
-        return new | found
+        return runs | new | found
+
+    def _respelt(self, episode: int, ids: list[int]) -> list[int]:
+        """A turn with the tables that it misspells spelt right; itself where there are none."""
+        ending = [token for token in ids[-1:] if token in self._layout.stop_ids]
+        for _ in range(_NAMES_RESPELT):
+            text = self._layout.decode(ids)
+            if not self._leads_nowhere(episode, ids):
+                break
+            if (respelt := self._dead_ends[episode].respelt(text)) == text:
+                break
+            ids = [*self._layout.encode(respelt), *ending]
+        return ids
 
     def _openings(
-        self,
-        episode: int,
-        conversation: Conversation,
-        turn: list[int],
-        openings: Iterable[list[int]],
+        self, episode: int, conversation: Conversation, openings: Iterable[list[int]]
     ) -> Iterator[list[int]]:
-        """Those that fit into the window and do not lead nowhere yet.
-
-        First those that name a table where the turn names none: however likely the others are,
-        most of them only come to the same wrong name another way.
-        """
+        """Those that fit into the window and do not lead nowhere yet."""
         used = len(conversation.context_ids) + self._max_new_tokens
         room = None if self._max_tokens is None else self._max_tokens - used
-        dead_ends, whole = self._dead_ends[episode], self._layout.decode(turn)
-        begun = [(opening, self._layout.decode(opening)) for opening in openings]
-        begun.sort(key=lambda one: not dead_ends.mends(one[1], whole))
+        dead_ends = self._dead_ends[episode]
         return (
             opening
-            for opening, text in begun
-            if (room is None or len(opening) <= room) and not dead_ends.lie_ahead(text)
+            for opening in openings
+            if (room is None or len(opening) <= room)
+            and not dead_ends.lie_ahead(self._layout.decode(opening))
         )
 
     def _leads_nowhere(self, episode: int, ids: list[int]) -> bool:

@@ -175,10 +175,33 @@ class TestPolicy:
     def test_a_name_that_does_not_exist_is_not_used(
         self, music: SQLEnvironment, tokenizer: Any
     ) -> None:
-        wrong = "QUERY: SELECT * FROM singers"
-        others = ["QUERY: SELECT 1 FROM singers", "QUERY: SELECT name FROM singer"]
+        wrong = "QUERY: SELECT * FROM bands"
+        others = ["QUERY: SELECT 1 FROM bands", "QUERY: SELECT name FROM singer"]
         (step,) = _steps(music, _Doubter(tokenizer, wrong, others), step_budget=1)
         assert step.argument == "SELECT name FROM singer"
+
+    def test_a_table_that_is_nearly_spelt_right_is_spelt_right(
+        self, music: SQLEnvironment, tokenizer: Any
+    ) -> None:
+        wrong = "QUERY: SELECT singr.name FROM singr JOIN perfomance"
+        others = ["QUERY: SELECT name FROM singer"]
+        (step,) = _steps(music, _Doubter(tokenizer, wrong, others), step_budget=1)
+        assert step.argument == "SELECT Singer.name FROM Singer JOIN Performance"
+        assert step.trace["redrawn"]
+
+    def test_also_where_nothing_better_is_found(
+        self, music: SQLEnvironment, tokenizer: Any
+    ) -> None:
+        wrong = "QUERY: SELECT 1 FROM singr WHERE name = ' Ann'"
+        others = ["QUERY: SELECT 1 FROM bands", "QUERY: SELECT 2 FROM singr WHERE name = ' Ann'"]
+        (step,) = _steps(music, _Doubter(tokenizer, wrong, others), step_budget=1)
+        assert step.argument == "SELECT 1 FROM Singer WHERE name = ' Ann'"
+
+    def test_another_turn_is_spelt_right_too(self, music: SQLEnvironment, tokenizer: Any) -> None:
+        wrong = "QUERY: SELECT 1 FROM bands"
+        others = ["QUERY: SELECT name FROM singr"]
+        (step,) = _steps(music, _Doubter(tokenizer, wrong, others), step_budget=1)
+        assert step.argument == "SELECT name FROM Singer"
 
     def test_an_empty_result_is_not_believed_at_once(
         self, music: SQLEnvironment, tokenizer: Any
