@@ -8,6 +8,11 @@ from sql_env.core.render import NO_ROWS
 from sql_env.evaluation import proofreading
 from sql_env.evaluation.hindsight import Hindsight
 from sql_env.evaluation.known_schema import KnownSchema, missing_names
+from sql_env.evaluation.mending import (
+    table_called_nearly,
+    with_missing_join,
+    with_quoted_texts,
+)
 from sql_env.evaluation.playing import spelling
 from sql_env.models import SQLAction, SQLObservation
 
@@ -28,6 +33,8 @@ class DeadEnds:
         self._question = ""
         self._missing: list[re.Pattern[str]] = []
         self._faults: set[str] = set()  # parts of the queries that were asked about since a step
+        self._seen = ""  # in results
+        self._asked = ""  # the query that was asked about last
         self._no_table = ""  # but perhaps used as one by the action that was asked about last
         self._steps_left = 0
         self._has_result = False  # of a query
@@ -44,6 +51,7 @@ class DeadEnds:
         self._known.hear(observation)
         self._question = observation.question
         self._steps_left = observation.budget_remaining
+        self._seen += observation.result
         self._faults.clear()
         if self._last.action_type == "QUERY" and not observation.error:
             if (tree := proofreading.parsed(self._last.argument)) is not None:
@@ -60,7 +68,7 @@ class DeadEnds:
 
     def leads_to(self, action: SQLAction) -> bool:
         """Whether an action was played before, is bound to fail or to miss, or answers too soon."""
-        self._no_table = ""
+        self._no_table = self._asked = ""
         if self.repeats(action):
             return True
         if action.action_type == "ANSWER":
@@ -70,6 +78,7 @@ class DeadEnds:
             return self._known.lacks(action.argument)
         if action.action_type != "QUERY":
             return False
+        self._asked = action.argument
         return self._fails(action.argument) or self._is_doubtful(action.argument)
 
     def lie_ahead(self, opening: str) -> bool:
@@ -85,17 +94,21 @@ class DeadEnds:
             return True
         return any(pattern.search(_TEXT.sub("''", words)) for pattern in self._missing)
 
-    def respelt(self, turn: str) -> str:
-        """A turn with a table in place of one that does not exist but is called nearly so.
+    def mended(self, turn: str) -> str:
+        """A turn with a slip of the pen put right; itself where there is none.
 
-        A turn that was found to lead nowhere just now. Of columns this is not asked: a wrong one is
+        A turn that was found to lead nowhere just now. Wrong columns are not respelt: they are
         mostly looked for in the wrong table.
         """
-        near = self._known.table_called_nearly(self._no_table)
-        if not near:
+        if near := table_called_nearly(self._no_table, self._known.tables):
+            wrong = rf"(?<!\w){re.escape(self._no_table)}(?!\w)"
+            respelt = re.sub(wrong, lambda _: near, turn, flags=re.IGNORECASE)
+            if respelt != turn:
+                return respelt
+        if not self._asked:
             return turn
-        wrong = rf"(?<!\w){re.escape(self._no_table)}(?!\w)"
-        return re.sub(wrong, lambda _: near, turn, flags=re.IGNORECASE)
+        joined = with_missing_join(self._asked, self._known.described)
+        return turn.replace(self._asked, self._as_quoted(joined))
 
     @property
     def _in_doubt(self) -> bool:
@@ -132,8 +145,12 @@ class DeadEnds:
         return (
             bool(found)
             or proofreading.forgets(tree, query, self._question)
+            or self._as_quoted(query) != query
             or self._hindsight.in_vain(tree, tables)
         )
+
+    def _as_quoted(self, query: str) -> str:
+        return with_quoted_texts(query, self._question, self._seen)
 
     def _learned_from(self, complaint: str) -> list[re.Pattern[str]]:
         """How other turns begin about which the same can be said."""

@@ -10,10 +10,8 @@ from __future__ import annotations
 import re
 import sqlite3
 from contextlib import closing
-from difflib import get_close_matches
 from typing import NamedTuple
 
-from sql_env.core.render import spelt_identifier
 from sql_env.core.sandbox import BEFORE_A_STATEMENT, COMPILE_LIMITS
 from sql_env.core.schema import quote_identifier, table_name
 from sql_env.models import SQLObservation
@@ -29,11 +27,11 @@ _NO_TABLE = re.compile(r"no such table: (?P<table>.+)")
 _NO_COLUMN = re.compile(r"no such column: (?:(?P<table>.+)\.)?(?P<column>.+)")
 # Whatever the tables are: SQLite does not get as far as looking for them.
 _NO_SQL = re.compile(
-    'near ".*": syntax error|incomplete input|unrecognized token|a JOIN clause is required',
+    'near ".*": syntax error|incomplete input|unrecognized token|a JOIN clause is required'
+    "|no such function",
     re.DOTALL,
 )
 _UNKNOWN = ("?",)
-_NEARLY = 0.75  # "Particip" and "Participants", not "Parties"
 _READING = frozenset(
     (
         sqlite3.SQLITE_SELECT,
@@ -48,13 +46,15 @@ class DescribedTable(NamedTuple):
     """A table as DESCRIBE has shown it.
 
     Attributes:
-        columns: as they are spelt.
+        name: as it is spelt.
+        columns: likewise.
         types: the type of each, by its folded name.
         key: the columns of the primary key, folded.
         links: a column, the table and the column that it refers to, folded; the last is empty
             where it is left to the other table's key.
     """
 
+    name: str
     columns: list[str]
     types: dict[str, str]
     key: list[str]
@@ -65,7 +65,7 @@ class KnownSchema:
     """The tables of one episode, and of some their columns."""
 
     def __init__(self) -> None:
-        self._tables: list[str] = []
+        self.tables: list[str] = []
         self.described: dict[str, DescribedTable] = {}
         self._text = ""
 
@@ -74,27 +74,21 @@ class KnownSchema:
         if observation.schema_info != self._text:
             self._text = observation.schema_info
             self.described = dict(described_tables(self._text))
-        self._tables = observation.table_names
+        self.tables = observation.table_names
 
     def has(self, table: str, column: str) -> bool | None:
         """Whether a table has a column; None where that is not known."""
         described = self.described.get(folded(table))
         return None if described is None else folded(column) in described.types
 
-    def table_called_nearly(self, name: str) -> str:
-        """The table that a misspelt name means, as a query has to spell it, or nothing."""
-        tables = {folded(table): table for table in self._tables}
-        near = get_close_matches(folded(name), tables, n=1, cutoff=_NEARLY)
-        return spelt_identifier(tables[near[0]]) if near else ""
-
     def lacks(self, argument: str) -> bool:
         """Whether what DESCRIBE or SAMPLE is asked for is no table."""
-        return table_name(argument.strip()).lower() not in (name.lower() for name in self._tables)
+        return table_name(argument.strip()).lower() not in (name.lower() for name in self.tables)
 
     def complaint(self, query: str) -> str:
         """What is wrong with a query or the names in it, in SQLite's words, or nothing."""
         words = self._said_of(query)
-        undescribed = [name for name in self._tables if folded(name) not in self.described]
+        undescribed = [name for name in self.tables if folded(name) not in self.described]
         if found := _NO_COLUMN.match(words):
             # Perhaps a table has it that was not described. Then this is not said again.
             sure = not undescribed or self._said_of(query, (found["column"],)) == words
@@ -110,7 +104,7 @@ class KnownSchema:
         try:
             # Not kept: what all episodes of a batch hold would fill the heap that SQLite may use.
             with closing(sqlite3.connect(":memory:", cached_statements=0)) as database:
-                for table in self._tables:
+                for table in self.tables:
                     described = self.described.get(folded(table))
                     columns = described.columns if described else undescribed
                     names = ", ".join(map(quote_identifier, columns))
@@ -146,15 +140,17 @@ def described_tables(text: str) -> list[tuple[str, DescribedTable]]:
         table = _HEADING.match(heading)
         parts = [part for line in lines if (part := _COLUMN.match(line))]
         if table and parts and len(parts) == len(lines):
-            found.append((folded(_bare(table["table"])), _described(parts)))
+            name = _bare(table["table"])
+            found.append((folded(name), _described(name, parts)))
     return found
 
 
-def _described(parts: list[re.Match[str]]) -> DescribedTable:
+def _described(name: str, parts: list[re.Match[str]]) -> DescribedTable:
     of_columns = [part for part in parts if not part["table"]]
     names = [_bare(part["column"]) for part in of_columns]
     types = [part["type"] or "" for part in of_columns]
     return DescribedTable(
+        name,
         names,
         {folded(name): type_ for name, type_ in zip(names, types, strict=True)},
         [folded(name) for name, type_ in zip(names, types, strict=True) if type_.endswith(_KEY)],

@@ -3,8 +3,8 @@
 A greedy model that has once sent a query that fails will often send it again, word for word, until
 its steps are used up. So where it would repeat itself, write no SQL or what cannot be meant, use a
 name that it can know to be wrong, or believe at once that there is nothing, it may think twice: of
-the other turns that it might have written, the likeliest one that does none of this is played. A
-table that is nearly spelt right is spelt right.
+the other turns that it might have written, the likeliest one that does none of this is played.
+Where only the pen slipped, that is put right instead.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from sql_env.evaluation.dialogue import Dialogue
 from sql_env.evaluation.second_thoughts import SecondThoughts, TokenGenerator
 from sql_env.models import SQLAction, SQLObservation
 
-_NAMES_RESPELT = 4  # in one turn
+_SLIPS_MENDED = 4  # in one turn
 
 
 class ModelPolicy:
@@ -99,7 +99,7 @@ class ModelPolicy:
         if thoughts is None:
             return {}
         tries: dict[int, Iterator[list[int]]] = {}
-        # Bound to fail too, but spelt right, or at least in another way.
+        # Bound to fail too, but without that slip, or at least in another way.
         runs: dict[int, list[int]] = {}
         new: dict[int, list[int]] = {}
         found: dict[int, list[int]] = {}
@@ -108,11 +108,11 @@ class ModelPolicy:
                 continue
             openings = thoughts.openings(number, ids)
             tries[episode] = self._openings(episode, running[episode], openings)
-            respelt = self._respelt(episode, ids)
-            if not self._leads_nowhere(episode, respelt):
-                found[episode] = respelt
-            elif respelt != ids and not self._repeats(episode, respelt):
-                runs[episode] = respelt
+            mended = self._mended(episode, ids)
+            if not self._leads_nowhere(episode, mended):
+                found[episode] = mended
+            elif mended != ids and not self._repeats(episode, mended):
+                runs[episode] = mended
         stuck = {episode for episode in tries if self._repeats(episode, turns[episode])}
         for _ in range(self._redraws):
             # One after the other, for each that leads nowhere tells more about those to come.
@@ -127,23 +127,23 @@ class ModelPolicy:
                 [running[episode].context_ids for episode in begun], list(begun.values())
             )
             for episode, turn in zip(begun, written, strict=True):
-                ids = self._respelt(episode, turn)
+                ids = self._mended(episode, turn)
                 if not self._leads_nowhere(episode, ids):
                     found[episode] = ids
                 elif episode in stuck and not self._repeats(episode, ids):
                     new.setdefault(episode, ids)
         return runs | new | found
 
-    def _respelt(self, episode: int, ids: list[int]) -> list[int]:
-        """A turn with the tables that it misspells spelt right; itself where there are none."""
+    def _mended(self, episode: int, ids: list[int]) -> list[int]:
+        """A turn with its slips of the pen put right; itself where there are none."""
         ending = [token for token in ids[-1:] if token in self._layout.stop_ids]
-        for _ in range(_NAMES_RESPELT):
+        for _ in range(_SLIPS_MENDED):
             text = self._layout.decode(ids)
             if not self._leads_nowhere(episode, ids):
                 break
-            if (respelt := self._dead_ends[episode].respelt(text)) == text:
+            if (mended := self._dead_ends[episode].mended(text)) == text:
                 break
-            ids = [*self._layout.encode(respelt), *ending]
+            ids = [*self._layout.encode(mended), *ending]
         return ids
 
     def _openings(

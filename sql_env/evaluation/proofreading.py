@@ -28,7 +28,7 @@ _Item = TypeVar("_Item", bound=Hashable)
 _OF_NUMBERS = re.compile(r"int|real|floa|doub|num|dec", re.IGNORECASE)
 _LETTER = re.compile(r"[^\W\d_]")
 _NUMBER_IN_WORDS = re.compile(r"(?<![\w.,-])\d+(?:\.\d+)?(?![\w-]|[.,]\w)")
-_QUOTED = re.compile(r"""(?<!\w)["'“]([^"'“”]+)["'”](?!\w)""")
+QUOTED = re.compile(r"""(?<!\w)["'“]([^"'“”]+)["'”](?!\w)""")
 _WORD = re.compile(r"\b\w{1,4}")
 
 
@@ -58,7 +58,7 @@ def forgets(tree: exp.Expr, query: str, question: str) -> bool:
     if not any(tree.find(kind) for kind in (exp.Where, exp.Group, exp.Order, exp.AggFunc)):
         return False
     words = query.lower()
-    texts = [_WORD.findall(text.lower()) for text in _QUOTED.findall(question)]
+    texts = [_WORD.findall(text.lower()) for text in QUOTED.findall(question)]
     return any(number not in query for number in _NUMBER_IN_WORDS.findall(question)) or any(
         beginnings and not any(beginning in words for beginning in beginnings)
         for beginnings in texts
@@ -72,11 +72,11 @@ def place_of(node: exp.Expr | None, tables: Tables) -> Place | None:
     name = folded(node.name)
     select = node.find_ancestor(exp.Select)
     while select is not None:
-        sources = _sources(select)
+        read = sources(select)
         if node.table:
-            found = [sources[folded(node.table)]] if folded(node.table) in sources else []
+            found = [read[folded(node.table)]] if folded(node.table) in read else []
         else:
-            found = [table for table in sources.values() if name in _columns(table, tables)]
+            found = [table for table in read.values() if name in _columns(table, tables)]
         if found:
             known = len(found) == 1 and name in _columns(found[0], tables)
             return (found[0], name) if known else None
@@ -84,7 +84,7 @@ def place_of(node: exp.Expr | None, tables: Tables) -> Place | None:
     return None
 
 
-def _sources(select: exp.Select) -> dict[str, str]:
+def sources(select: exp.Select) -> dict[str, str]:
     """What a SELECT reads: alias to table, folded."""
     joined = [select.args.get("from_"), *(select.args.get("joins") or [])]
     return {
@@ -99,7 +99,7 @@ def _columns(table: str, tables: Tables) -> Iterable[str]:
 
 
 def _numbers_compared_with_words(tree: exp.Expr, tables: Tables) -> Iterator[exp.Expr]:
-    for node in tree.find_all(exp.EQ, exp.NEQ, exp.Like):
+    for node in tree.find_all(exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.Like):
         text, place = node.expression, place_of(node.this, tables)
         if not (place and isinstance(text, exp.Literal) and text.is_string):
             continue
@@ -113,7 +113,7 @@ def _joined_by_chance(tree: exp.Expr, tables: Tables) -> Iterator[exp.Expr]:
 
     Of two tables that no keys link at all nothing is said: there a query has to guess.
     """
-    keys = list(_foreign_keys(tables))
+    keys = list(foreign_keys(tables))
     ways = [(a, b) for (a, _), (b, _) in keys]
     for node in tree.find_all(exp.EQ, exp.In):
         ours, theirs = place_of(node.this, tables), place_of(_other_side(node), tables)
@@ -123,7 +123,8 @@ def _joined_by_chance(tree: exp.Expr, tables: Tables) -> Iterator[exp.Expr]:
             yield node
 
 
-def _foreign_keys(tables: Tables) -> Iterator[tuple[Place, Place]]:
+def foreign_keys(tables: Tables) -> Iterator[tuple[Place, Place]]:
+    """Which column refers to which."""
     for name, table in tables.items():
         for column, other, its_column in table.links:
             keys = [its_column] if its_column else tables[other].key if other in tables else []

@@ -117,13 +117,13 @@ def test_an_alias_may_be_given_later_in_the_turn(told: Told) -> None:
 def test_a_table_called_nearly_so_is_meant(told: Told, wrong: str, respelt: str) -> None:
     dead_ends = told()
     dead_ends.leads_to(query(wrong))
-    assert dead_ends.respelt(wrong).lower() == respelt.lower()
+    assert dead_ends.mended(wrong).lower() == respelt.lower()
 
 
 def test_a_look_is_respelt_too(told: Told) -> None:
     dead_ends = told()
     assert dead_ends.leads_to(SQLAction(action_type="SAMPLE", argument="Singr"))
-    assert dead_ends.respelt("SAMPLE Singr").lower() == "sample singer"
+    assert dead_ends.mended("SAMPLE Singr").lower() == "sample singer"
 
 
 def test_what_was_played_leads_nowhere_but_the_answer_may_be_right_later(told: Told) -> None:
@@ -230,3 +230,27 @@ def test_a_fault_is_not_begun_again_until_something_new_is_heard(told: Told) -> 
     dead_ends.add(SQLAction(action_type="SAMPLE", argument="singer"))
     dead_ends.hear(SQLObservation(question="", table_names=["Singer"]))
     assert not dead_ends.lie_ahead(again)
+
+
+def test_a_slip_of_the_pen_is_put_right(music: SQLEnvironment) -> None:
+    dead_ends = DeadEnds()
+    first = music.reset(question_id=music.questions[0].question_id)
+    dead_ends.hear(first.model_copy(update={"question": "Who sang at 'Spring'?"}))
+    for table in ("singer", "performance", "concert"):
+        dead_ends.hear(
+            music.step(SQLAction(action_type="DESCRIBE", argument=table)).model_copy(
+                update={"question": "Who sang at 'Spring'?"}
+            )
+        )
+    slip = "SELECT Singer.Name FROM Performance WHERE Concert.Theme = 'Sprng'"
+    turn = f"QUERY: {slip}"
+    for _ in range(2):  # a join, then another
+        assert dead_ends.leads_to(query(turn.removeprefix("QUERY: ")))
+        turn = dead_ends.mended(turn)
+    assert turn == (
+        "QUERY: SELECT Singer.Name FROM Performance "
+        "JOIN Singer ON Performance.Singer_ID = Singer.Singer_ID "
+        "JOIN Concert ON Performance.Concert_ID = Concert.Concert_ID WHERE Concert.Theme = 'Spring'"
+    )
+    assert not dead_ends.leads_to(query(turn.removeprefix("QUERY: ")))
+    assert music.step(query(turn.removeprefix("QUERY: "))).result == "Name\nAnn"
