@@ -11,7 +11,7 @@ from sql_env.evaluation.known_schema import KnownSchema, missing_names
 from sql_env.evaluation.mending import (
     table_called_nearly,
     with_missing_join,
-    with_quoted_texts,
+    with_texts_as_asked,
 )
 from sql_env.evaluation.playing import spelling
 from sql_env.models import SQLAction, SQLObservation
@@ -108,7 +108,7 @@ class DeadEnds:
         if not self._asked:
             return turn
         joined = with_missing_join(self._asked, self._known.described)
-        return turn.replace(self._asked, self._as_quoted(joined))
+        return turn.replace(self._asked, self._as_asked(joined))
 
     @property
     def _in_doubt(self) -> bool:
@@ -145,12 +145,12 @@ class DeadEnds:
         return (
             bool(found)
             or proofreading.forgets(tree, query, self._question)
-            or self._as_quoted(query) != query
+            or self._as_asked(query) != query
             or self._hindsight.in_vain(tree, tables)
         )
 
-    def _as_quoted(self, query: str) -> str:
-        return with_quoted_texts(query, self._question, self._seen)
+    def _as_asked(self, query: str) -> str:
+        return with_texts_as_asked(query, self._question, self._seen)
 
     def _learned_from(self, complaint: str) -> list[re.Pattern[str]]:
         """How other turns begin about which the same can be said."""

@@ -1,13 +1,14 @@
 """Slips of the pen in a query, put right: what was meant is plain, and no other turn is needed.
 
 A table that is nearly spelt right; one that is used and was not joined, where a single foreign key
-leads to it; a text that is nearly the one that the question has in quotes.
+leads to it; a text that is nearly spelt as the question spells it.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
-from difflib import SequenceMatcher, get_close_matches
+from difflib import get_close_matches
 
 from sqlglot import exp
 
@@ -22,7 +23,8 @@ from sql_env.evaluation.proofreading import (
 )
 
 _NEARLY = 0.75  # "Particip" and "Participants", not "Parties"
-_ALMOST = 0.85  # "Bookcollection A" and "Book collection A"
+_ALMOST = 0.85  # "Sofya Roth" and "Sofia Roth"
+_WORDS = re.compile(r"\w[\w'&-]*\b|\w")
 
 
 def table_called_nearly(name: str, tables: Sequence[str]) -> str:
@@ -50,8 +52,8 @@ def with_missing_join(query: str, tables: Tables) -> str:
     return query
 
 
-def with_quoted_texts(query: str, question: str, seen: str) -> str:
-    """A query with texts as the question has them in quotes, where they were nearly so.
+def with_texts_as_asked(query: str, question: str, seen: str) -> str:
+    """A query with texts as the question spells them, where they were nearly so.
 
     Args:
         seen: what results have shown. A text from there is how the database spells it.
@@ -64,17 +66,27 @@ def with_quoted_texts(query: str, question: str, seen: str) -> str:
         text = literal.name.strip("%")
         if not literal.is_string or text in question or text in seen:
             continue
-        for quoted in map(str.strip, QUOTED.findall(question)):
-            if _is_almost(text, quoted):
-                literal.set("this", literal.name.replace(text, quoted))
-                changed = True
+        if meant := _text_almost(text, question):
+            literal.set("this", literal.name.replace(text, meant))
+            changed = True
     return tree.sql("sqlite") if changed else query
 
 
-def _is_almost(text: str, quoted: str) -> bool:
-    """Whether letters are missing or wrong. Other capitals may be meant."""
-    text, quoted = folded(text), folded(quoted)
-    return text != quoted and SequenceMatcher(None, text, quoted).ratio() >= _ALMOST
+def _text_almost(text: str, question: str) -> str:
+    """What a question has in quotes, or as many words of it, of which some letters are wrong.
+
+    One word without quotes is not enough: "asian" in a question may well be "Asia" in a query. Nor
+    are other capitals wrong: the database may have them.
+    """
+    words = _WORDS.findall(question)
+    count = len(_WORDS.findall(text))
+    found = [quoted.strip() for quoted in QUOTED.findall(question)]
+    for some in range(max(count - 1, 2), count + 2) if count > 1 else ():
+        found += [" ".join(words[at : at + some]) for at in range(len(words) - some + 1)]
+    if folded(text) in map(folded, found):
+        return ""
+    near = get_close_matches(folded(text), map(folded, found), n=1, cutoff=_ALMOST)
+    return next((item for item in found if folded(item) in near), "")
 
 
 def _can_see(select: exp.Select, name: str) -> bool:

@@ -11,7 +11,7 @@ import pytest
 from sql_env.core.render import render_schema
 from sql_env.core.schema import read_schemas
 from sql_env.evaluation.known_schema import described_tables
-from sql_env.evaluation.mending import table_called_nearly, with_missing_join, with_quoted_texts
+from sql_env.evaluation.mending import table_called_nearly, with_missing_join, with_texts_as_asked
 
 NEWS = """
 CREATE TABLE Event (Event_ID INTEGER PRIMARY KEY, Date TEXT, Name TEXT);
@@ -107,13 +107,34 @@ QUESTION = "When was 'Book collection A' booked?"
         ("'Book shelf B'", "'Book shelf B'"),
     ],
 )
-def test_a_text_is_quoted_as_the_question_has_it(written: str, meant: str) -> None:
+def test_a_text_is_spelt_as_the_question_spells_it(written: str, meant: str) -> None:
     query = f"SELECT day FROM booking WHERE name LIKE {written}"
-    assert with_quoted_texts(query, QUESTION, "") == query.replace(written, meant)
+    assert with_texts_as_asked(query, QUESTION, "") == query.replace(written, meant)
 
 
 def test_unless_results_spell_it_otherwise() -> None:
     query = "SELECT day FROM booking WHERE name = 'Book collections A'"
-    assert with_quoted_texts(query, QUESTION, "") != query
-    assert with_quoted_texts(query, QUESTION, "name\nBook collections A") == query
-    assert with_quoted_texts("SELECT 'Bookcollection A", QUESTION, "") == "SELECT 'Bookcollection A"
+    assert with_texts_as_asked(query, QUESTION, "") != query
+    assert with_texts_as_asked(query, QUESTION, "name\nBook collections A") == query
+    assert (
+        with_texts_as_asked("SELECT 'Bookcollection A", QUESTION, "") == "SELECT 'Bookcollection A"
+    )
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("Sofya Roth", "Sofia Roth"),
+        ("SofiaRoth Inc", "SofiaRoth Inc"),
+        ("Sofia  Rooth", "Sofia Roth"),
+        ("sofia roth", "sofia roth"),
+        ("Asia", "Asia"),
+        ("asian", "asian"),
+        ("of Sofia", "of Sofia"),
+        ("Anna Roth", "Anna Roth"),
+    ],
+)
+def test_so_is_a_name_of_several_words(written: str, meant: str) -> None:
+    question = "Which asian country is the home of Sofia Roth?"
+    query = f"SELECT 1 FROM person WHERE name = '{written}'"
+    assert with_texts_as_asked(query, question, "") == query.replace(written, meant)
