@@ -54,17 +54,18 @@ class DeadEnds:
         self._seen += observation.result
         self._faults.clear()
         if self._last.action_type == "QUERY" and not observation.error:
+            already_in_vain = self._in_vain(self._last)
             if (tree := proofreading.parsed(self._last.argument)) is not None:
                 self._hindsight.add(tree, self._known.described, observation.result)
             self._played.discard(_ANSWER_LAST)  # it may be right now
             self._has_result = True
             self._finds = not observation.result.endswith(NO_ROWS)
-            if not self._finds:
+            if not self._finds and not already_in_vain:
                 self._found_nothing.add(spelling(self._last))
 
     def repeats(self, action: SQLAction) -> bool:
-        """Whether an action was played before."""
-        return spelling(action) in self._played
+        """Whether an action was played before, or asks for what was not there before."""
+        return spelling(action) in self._played or self._in_vain(action)
 
     def leads_to(self, action: SQLAction) -> bool:
         """Whether an action was played before, is bound to fail or to miss, or answers too soon."""
@@ -146,8 +147,11 @@ class DeadEnds:
             bool(found)
             or proofreading.forgets(tree, query, self._question)
             or self._as_asked(query) != query
-            or self._hindsight.in_vain(tree, tables)
         )
+
+    def _in_vain(self, action: SQLAction) -> bool:
+        tree = proofreading.parsed(action.argument) if action.action_type == "QUERY" else None
+        return tree is not None and self._hindsight.in_vain(tree, self._known.described)
 
     def _as_asked(self, query: str) -> str:
         return with_texts_as_asked(query, self._question, self._seen)

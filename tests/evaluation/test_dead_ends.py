@@ -149,6 +149,16 @@ def test_nothing_is_an_answer_only_when_different_queries_agree(told: Told) -> N
     assert not told(nothing("a"), nothing("b"), nothing("c")).leads_to(ANSWER)
 
 
+def test_the_same_in_other_words_agrees_on_nothing(told: Told) -> None:
+    again = query("SELECT DISTINCT singer.name FROM singer WHERE singer.name = 'a'")
+    more = query("SELECT age FROM singer WHERE name = 'a' AND age > 1")
+    dead_ends = told(nothing("a"), again, more)
+    assert dead_ends.repeats(again)
+    assert dead_ends.repeats(query("SELECT country FROM singer WHERE 'a' = name"))
+    assert not dead_ends.repeats(nothing("b"))
+    assert dead_ends.leads_to(ANSWER)
+
+
 def test_while_that_is_in_doubt_no_other_answer_is_begun(told: Told) -> None:
     sample = SQLAction(action_type="SAMPLE", argument="singer")
     for doubt in (told(nothing("a")), told(nothing("a"), sample)):
