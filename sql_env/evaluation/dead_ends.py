@@ -18,6 +18,7 @@ from sql_env.models import SQLAction, SQLObservation
 
 QUERIES_TO_BELIEVE = 3  # that there is nothing
 _TEXT = re.compile(r"""'[^']*(?:'|$)|"[^"]*(?:"|$)""")  # an opening may end in the middle of one
+_SINGLE_QUOTED = re.compile(r"('[^']*')")
 _LAST_WORD = re.compile(r"[\w.]*$")
 _ANSWER_LAST = spelling(SQLAction(action_type="ANSWER", argument="@last"))
 
@@ -101,11 +102,9 @@ class DeadEnds:
         A turn that was found to lead nowhere just now. Wrong columns are not respelt: they are
         mostly looked for in the wrong table.
         """
-        if near := table_called_nearly(self._no_table, self._known.tables):
-            wrong = rf"(?<!\w){re.escape(self._no_table)}(?!\w)"
-            respelt = re.sub(wrong, lambda _: near, turn, flags=re.IGNORECASE)
-            if respelt != turn:
-                return respelt
+        near = table_called_nearly(self._no_table, self._known.tables)
+        if near and self._known.lacks(self._no_table):
+            return _with_name(turn, self._no_table, near)
         if not self._asked:
             return turn
         joined = with_missing_join(self._asked, self._known.described)
@@ -139,7 +138,7 @@ class DeadEnds:
         if tree is None:
             return False
         found = [
-            *proofreading.faults(tree, tables),
+            *proofreading.faults(tree, tables, self._seen),
             *self._hindsight.wrong_values(tree, tables),
         ]
         self._faults |= {part.sql("sqlite") for part in found}
@@ -169,3 +168,11 @@ class DeadEnds:
         if self._known.has(table, column) is not False:
             return []
         return [re.compile(rf"(?<![\w.]){table}\.{column}(?!\w)", re.IGNORECASE)]
+
+
+def _with_name(turn: str, wrong: str, right: str) -> str:
+    """A turn with one name for another, except in texts."""
+    name = rf"""(?<![\w"`\[])["`\[]?{re.escape(wrong)}["`\]]?(?![\w"`\]])"""
+    parts = _SINGLE_QUOTED.split(turn)
+    parts[::2] = [re.sub(name, lambda _: right, part, flags=re.IGNORECASE) for part in parts[::2]]
+    return "".join(parts)

@@ -6,16 +6,23 @@ all values of a column were seen, comparing with another one is in vain.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
-from contextlib import suppress
 from typing import NamedTuple
 
 from sqlglot import exp
 
 from sql_env.core.render import CUT_MARK, NO_ROWS, ROWS_SHOWN
 from sql_env.evaluation.known_schema import folded
-from sql_env.evaluation.proofreading import Place, Tables, place_of
+from sql_env.evaluation.proofreading import (
+    Place,
+    Tables,
+    is_negated,
+    place_of,
+    same_value,
+    sources,
+)
 
 _BEYOND_ROWS = ("group", "having", "order", "offset", "windows", "qualify")
 
@@ -51,11 +58,12 @@ class Hindsight:
         """A query was answered with `result`."""
         _, *rows = result.split("\n")
         if rows == [NO_ROWS]:
-            if (asked := _asked(tree, tables)) is not None:
+            asked = _asked(tree, tables)
+            if asked is not None and _limit(tree) > 0 and not tree.args.get("offset"):
                 self._in_vain.append(asked)
         elif (place := _looked_at(tree, tables)) and CUT_MARK not in result:
             all_shown = len(rows) < min(ROWS_SHOWN, _limit(tree))
-            self._values |= {place: rows} if all_shown else {}
+            self._values |= {place: list(map(_unquoted, rows))} if all_shown else {}
 
     def in_vain(self, tree: exp.Expr, tables: Tables) -> bool:
         """Whether a query asks for what was not there, or for more."""
@@ -67,6 +75,8 @@ class Hindsight:
     def wrong_values(self, tree: exp.Expr, tables: Tables) -> Iterator[exp.Expr]:
         """Comparisons with what is not among all the values of a column."""
         for node in tree.find_all(exp.EQ, exp.Like):
+            if is_negated(node) or isinstance(node.parent, exp.Escape):
+                continue
             place = place_of(node.this, tables)
             if place in self._values and isinstance(node.expression, exp.Literal):
                 wanted = node.expression.name
@@ -80,21 +90,28 @@ def _asked(tree: exp.Expr, tables: Tables) -> _Asked | None:
     if not isinstance(tree, exp.Select):
         return None
     joins = tree.args.get("joins") or []
-    sources = [tree.args.get("from_"), *joins]
-    if any(source is None or not isinstance(source.this, exp.Table) for source in sources):
-        return None
+    read = [source.this for source in [tree.args.get("from_"), *joins] if source is not None]
+    names = [folded(table.name) for table in read]
     grouped = tree.args.get("group") is not None
-    of_no_rows = any(item.find(exp.AggFunc) for item in tree.expressions) and not grouped
-    if of_no_rows or any(join.side or join.args.get("using") for join in joins):
+    calls = (exp.AggFunc, exp.Anonymous)  # sqlglot does not know every aggregate
+    of_no_rows = any(item.find(*calls) for item in tree.expressions) and not grouped
+    if not (
+        names
+        and all(isinstance(table, exp.Table) for table in read)
+        and len(set(names)) == len(names)  # which of two is meant would have to be asked
+        and not of_no_rows
+        and not any(join.side or join.method or join.args.get("using") for join in joins)
+    ):
         return None
     given = [join.args.get("on") for join in joins]
     given += [where.this] if (where := tree.args.get("where")) else []
     parts = [part for item in given if item is not None for part in _conjuncts(item)]
     groups = [tree.args[name].sql() for name in ("group", "having") if tree.args.get(name)]
+    named = [item.sql() for item in tree.expressions if isinstance(item, exp.Alias)]
     return _Asked(
-        frozenset(folded(source.this.name) for source in sources if source),
+        frozenset(names),
         frozenset(_spelt(part, tables) for part in parts),
-        folded(" ".join(groups)),
+        " ".join(groups + named) if groups else "",
     )
 
 
@@ -107,13 +124,21 @@ def _conjuncts(condition: exp.Expr) -> Iterator[exp.Expr]:
 
 def _spelt(condition: exp.Expr, tables: Tables) -> str:
     """A condition in one spelling: an equation's sides in order, its columns by their tables."""
-    if not isinstance(condition, exp.EQ):
-        return condition.sql("sqlite")
-    sides = []
-    for side in (condition.left, condition.right):
-        place = place_of(side, tables)
-        sides.append(".".join(place) if place else side.sql("sqlite"))
-    return " = ".join(sorted(sides))
+    sides = [condition]
+    if isinstance(condition, exp.EQ):
+        sides = [condition.left, condition.right]
+    return " = ".join(sorted(_spelt_side(side, tables) for side in sides))
+
+
+def _spelt_side(side: exp.Expr, tables: Tables) -> str:
+    if place := place_of(side, tables):
+        return ".".join(place)
+    # An alias may be another table's in the next query.
+    select = side.find_ancestor(exp.Select)
+    read = sources(select) if select else {}
+    columns = [side] if isinstance(side, exp.Column) else list(side.find_all(exp.Column))
+    meant = {(folded(c.table), read.get(folded(c.table), "")) for c in columns if c.table}
+    return f"{side.sql('sqlite')} {sorted(meant)}"
 
 
 def _looked_at(tree: exp.Expr, tables: Tables) -> Place | None:
@@ -126,19 +151,40 @@ def _looked_at(tree: exp.Expr, tables: Tables) -> Place | None:
 
 def _limit(tree: exp.Expr) -> float:
     limit = tree.args.get("limit")
+    if limit is None:
+        return float("inf")
+    count = limit.args.get("expression")
+    return int(count.name) if isinstance(count, exp.Literal) and count.name.isdigit() else 0
+
+
+def _unquoted(cell: str) -> str:
+    """A text as it is stored; see `render_cell`."""
+    if not cell.startswith('"'):
+        return cell
     try:
-        return int(limit.expression.name) if limit else float("inf")
+        text: str = json.loads(cell)
     except ValueError:
-        return 0
+        return cell
+    return text
 
 
 def _is_equal(value: str, wanted: str) -> bool:
-    with suppress(ValueError):
-        return float(value) == float(wanted)
-    return value == wanted
+    """Whatever the capitals: how a column compares them is not shown."""
+    return same_value(value.casefold(), wanted.casefold())
 
 
 def _is_like(value: str, pattern: str) -> bool:
-    """As SQLite's LIKE: % for anything, _ for a letter, whatever the capitals."""
-    parts = (".*" if c == "%" else "." if c == "_" else re.escape(c) for c in pattern)
-    return re.fullmatch("".join(parts), value, re.IGNORECASE | re.DOTALL) is not None
+    """As SQLite's LIKE: % for anything, _ for a letter, whatever the capitals.
+
+    Each part is found where it comes first and not looked for again: every % would else double the
+    time.
+    """
+    first, *others = ("".join(map(_letter, part)) for part in pattern.split("%"))
+    if others:
+        *between, last = others
+        first += "".join(f"(?>.*?{part})" for part in between if part) + f".*{last}"
+    return re.fullmatch(first, value, re.IGNORECASE | re.DOTALL) is not None
+
+
+def _letter(letter: str) -> str:
+    return "." if letter == "_" else re.escape(letter)

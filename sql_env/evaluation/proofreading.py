@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Hashable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import TypeVar
 
 from sqlglot import exp, parse_one
@@ -25,28 +26,44 @@ Place = tuple[str, str]
 
 _Item = TypeVar("_Item", bound=Hashable)
 
-_OF_NUMBERS = re.compile(r"int|real|floa|doub|num|dec", re.IGNORECASE)
+_OF_NUMBERS = re.compile(
+    r"\b(?:tiny|small|medium|big)?(?:int|real|floa|doub|num|dec)", re.IGNORECASE
+)
 _LETTER = re.compile(r"[^\W\d_]")
 _NUMBER_IN_WORDS = re.compile(r"(?<![\w.,-])\d+(?:\.\d+)?(?![\w-]|[.,]\w)")
 QUOTED = re.compile(r"""(?<!\w)["'“]([^"'“”]+)["'”](?!\w)""")
 _WORD = re.compile(r"\b\w{1,4}")
+# What sqlglot reads in two ways each, so that the time doubles with every one of them.
+_AMBIGUOUS = re.compile(
+    r"\bjoin\b|\b(?:date|time|datetime|timestamp|char|text|int|real|decimal|json|struct)\s*\(",
+    re.IGNORECASE,
+)
+_READABLE = 4000  # characters
+_READABLE_PARTS = 8
 
 
 def parsed(query: str) -> exp.Expr | None:
     """A query as a tree; None where it is not one that is understood."""
+    if len(query) > _READABLE or len(_AMBIGUOUS.findall(query)) > _READABLE_PARTS:
+        return None
     try:
         tree = parse_one(query, read="sqlite")
+        tree.sql("sqlite")  # what cannot be written again is of no use
     except (SqlglotError, RecursionError):
         return None
     # A query that makes tables of its own may call them like one that was described.
     return None if tree.find(exp.With) else tree
 
 
-def faults(tree: exp.Expr, tables: Tables) -> Iterator[exp.Expr]:
-    """The parts of a query that cannot be right."""
+def faults(tree: exp.Expr, tables: Tables, seen: str = "") -> Iterator[exp.Expr]:
+    """The parts of a query that cannot be right.
+
+    Args:
+        seen: what results have shown. A text from there may look as it likes.
+    """
     yield from _numbers_compared_with_words(tree, tables)
     yield from _joined_by_chance(tree, tables)
-    yield from _met_by_no_row(tree, tables)
+    yield from _met_by_no_row(tree, tables, seen)
 
 
 def forgets(tree: exp.Expr, query: str, question: str) -> bool:
@@ -80,6 +97,8 @@ def place_of(node: exp.Expr | None, tables: Tables) -> Place | None:
         if found:
             known = len(found) == 1 and name in _columns(found[0], tables)
             return (found[0], name) if known else None
+        if not _all_described(select, tables):
+            return None  # it may be a column of what is not known
         select = select.find_ancestor(exp.Select)  # of which the inner query may use columns
     return None
 
@@ -94,6 +113,15 @@ def sources(select: exp.Select) -> dict[str, str]:
     }
 
 
+def _all_described(select: exp.Select, tables: Tables) -> bool:
+    read = [select.args.get("from_"), *(select.args.get("joins") or [])]
+    return all(
+        source is None
+        or (isinstance(source.this, exp.Table) and folded(source.this.name) in tables)
+        for source in read
+    )
+
+
 def _columns(table: str, tables: Tables) -> Iterable[str]:
     return tables[table].types if table in tables else ()
 
@@ -101,11 +129,16 @@ def _columns(table: str, tables: Tables) -> Iterable[str]:
 def _numbers_compared_with_words(tree: exp.Expr, tables: Tables) -> Iterator[exp.Expr]:
     for node in tree.find_all(exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.Like):
         text, place = node.expression, place_of(node.this, tables)
-        if not (place and isinstance(text, exp.Literal) and text.is_string):
+        if not (place and isinstance(text, exp.Literal) and text.is_string) or is_negated(node):
             continue
         table, column = place
         if _OF_NUMBERS.search(tables[table].types[column]) and _LETTER.search(text.name):
             yield node
+
+
+def is_negated(node: exp.Expr) -> bool:
+    """NOT LIKE, in the two ways that sqlglot has for it."""
+    return bool(node.args.get("negate")) or isinstance(node.parent, exp.Not)
 
 
 def _joined_by_chance(tree: exp.Expr, tables: Tables) -> Iterator[exp.Expr]:
@@ -151,21 +184,23 @@ def _reached(start: _Item, links: list[tuple[_Item, _Item]]) -> set[_Item]:
     return found
 
 
-def _met_by_no_row(tree: exp.Expr, tables: Tables) -> Iterator[exp.Expr]:
+def _met_by_no_row(tree: exp.Expr, tables: Tables, seen: str) -> Iterator[exp.Expr]:
     for both in tree.find_all(exp.Intersect, exp.Except):
         if isinstance(both.left, exp.Select) and _is_one_number(both.left):
             yield both  # a count has nothing in common with another but by chance
     for either in tree.find_all(exp.And, exp.Or):
-        if isinstance(either.left, exp.Literal) or isinstance(either.right, exp.Literal):
+        if any(isinstance(side, exp.Literal) and side.is_string for side in either.flatten()):
             yield either  # 'Brazil' AND 'Ireland'
     for all_of in tree.find_all(exp.And):
         yield from _two_values_at_once(all_of)
     for compared in tree.find_all(exp.EQ, exp.Like):
         text = compared.expression
-        if isinstance(text, exp.Literal) and text.is_string and text.name != text.name.strip():
-            yield compared  # nobody stores a blank before or after a text
+        if not (isinstance(text, exp.Literal) and text.is_string) or text.name in seen:
+            continue
+        if text.name != text.name.strip():
+            yield compared  # nobody stores a blank before or after a text, unless it was seen
     for beyond in tree.find_all(exp.GT, exp.LT):
-        if _is_beyond_all(beyond):
+        if _is_beyond_all(beyond, tables):
             yield beyond
     for select in tree.find_all(exp.Select):
         if _counts_single_rows(select, tables):
@@ -185,19 +220,29 @@ def _two_values_at_once(both: exp.And) -> Iterator[exp.Expr]:
     for part in both.flatten():
         if isinstance(part, exp.EQ) and isinstance(part.expression, exp.Literal):
             column, value = folded(part.this.sql()), part.expression.name
-            if found.setdefault(column, value) != value:
+            if not same_value(found.setdefault(column, value), value):
                 yield both
+                return
 
 
-def _is_beyond_all(node: exp.Binary) -> bool:
+def same_value(one: str, other: str) -> bool:
+    """As texts, or as numbers."""
+    with suppress(ValueError):
+        if float(one) == float(other):
+            return True
+    return one == other
+
+
+def _is_beyond_all(node: exp.Binary, tables: Tables) -> bool:
     """a > (SELECT MAX(a) FROM all)."""
-    inner = node.expression.this if isinstance(node.expression, exp.Subquery) else None
-    if not (isinstance(inner, exp.Select) and isinstance(node.this, exp.Column)):
+    inner = node.right.this if isinstance(node.right, exp.Subquery) else None
+    place = place_of(node.left, tables)
+    if place is None or not isinstance(inner, exp.Select) or len(inner.expressions) != 1:
         return False
     extreme = inner.expressions[0]
     return (
         isinstance(extreme, exp.Max if isinstance(node, exp.GT) else exp.Min)
-        and folded(extreme.this.name) == folded(node.this.name)
+        and place_of(extreme.this, tables) == place
         and not any(inner.args.get(part) for part in ("where", "group", "joins"))
     )
 
@@ -210,5 +255,7 @@ def _counts_single_rows(select: exp.Select, tables: Tables) -> bool:
     places = [place_of(item, tables) for item in group.expressions]
     if len(places) != 1 or places[0] is None or not having.find(exp.Count):
         return False
+    if having.find(exp.Select):
+        return False  # perhaps something else is counted
     table, column = places[0]
     return tables[table].key == [column]

@@ -105,19 +105,24 @@ def test_an_alias_may_be_given_later_in_the_turn(told: Told) -> None:
 @pytest.mark.parametrize(
     ("wrong", "respelt"),
     [
-        ("SELECT name FROM singgers", "SELECT name FROM singer"),
-        ("SELECT Sing.name FROM sing", "SELECT singer.name FROM singer"),
-        ("SELECT sing.name FROM singer", "SELECT singer.name FROM singer"),
+        ("SELECT name FROM singgers", "SELECT name FROM Singer"),
+        ("SELECT Sing.name FROM sing", "SELECT Singer.name FROM Singer"),
+        ("SELECT sing.name FROM singer", "SELECT Singer.name FROM singer"),
         ("SELECT name FROM bands", "SELECT name FROM bands"),
         # A wrong column is mostly looked for in the wrong table.
         ("SELECT singer.nam FROM singer", "SELECT singer.nam FROM singer"),
         ("SELECT name FROM singer", "SELECT name FROM singer"),
+        (
+            "SELECT name FROM \"singr\" WHERE name = 'singr'",
+            "SELECT name FROM Singer WHERE name = 'singr'",
+        ),
+        ("SELECT SINGER.nme FROM SINGER", "SELECT SINGER.nme FROM SINGER"),
     ],
 )
 def test_a_table_called_nearly_so_is_meant(told: Told, wrong: str, respelt: str) -> None:
     dead_ends = told()
     dead_ends.leads_to(query(wrong))
-    assert dead_ends.mended(wrong).lower() == respelt.lower()
+    assert dead_ends.mended(wrong) == respelt
 
 
 def test_a_look_is_respelt_too(told: Told) -> None:

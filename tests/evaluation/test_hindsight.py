@@ -18,7 +18,9 @@ TOWN = """
 CREATE TABLE house (id INTEGER PRIMARY KEY, street TEXT, height REAL);
 CREATE TABLE owner (name TEXT, house INT REFERENCES house (id));
 INSERT INTO house VALUES (1, 'Main', 12.5), (2, 'Oak', 8), (3, NULL, 30);
+CREATE TABLE yard (keeper TEXT, name TEXT, house INT, height REAL);
 INSERT INTO owner VALUES ('Ann', 1), ('Bob', 2);
+INSERT INTO yard VALUES ('Ann', 'Front', 3, 1), ('Bob', 'Back', 3, NULL);
 """
 NOBODY = (
     "SELECT owner.name FROM owner JOIN house ON owner.house = house.id WHERE house.street = 'Elm'"
@@ -87,7 +89,7 @@ def test_what_was_not_there_is_not_there(
     "query",
     [
         NOBODY.replace("Elm", "Oak"),
-        NOBODY.replace("JOIN", "LEFT JOIN").replace("WHERE", "OR"),
+        NOBODY.replace("JOIN", "LEFT JOIN").replace("WHERE", "AND"),
         "SELECT COUNT(*) FROM house WHERE house.street = 'Elm'",
         NOBODY.replace("owner.name FROM", "COUNT(*) FROM"),  # none is a number
         f"{NOBODY} UNION SELECT name FROM owner",
@@ -99,6 +101,55 @@ def test_something_else_may_be(
 ) -> None:
     assert not in_vain(after(NOBODY), query, tables)
     assert town.execute(query).fetchall() != []
+
+
+@pytest.mark.parametrize(
+    ("empty", "found"),
+    [
+        (
+            NOBODY.replace("WHERE", "AND"),
+            NOBODY.replace("JOIN", "LEFT JOIN").replace("WHERE", "AND"),
+        ),
+        ("SELECT name FROM owner LIMIT 0", "SELECT name FROM owner"),
+        ("SELECT name FROM owner ORDER BY name LIMIT 1 OFFSET 9", "SELECT house FROM owner"),
+        (
+            "SELECT height FROM owner NATURAL JOIN yard",
+            "SELECT height FROM owner JOIN yard ON owner.name = yard.keeper",
+        ),
+        (
+            "SELECT t1.name FROM owner AS t1 WHERE t1.house > 2",
+            "SELECT t1.height FROM yard AS t1 JOIN owner AS t2 ON t2.name = t1.keeper "
+            "WHERE t1.house > 2",
+        ),
+        (
+            "SELECT house FROM owner WHERE owner.house = owner.name AND owner.name = 'Bob'",
+            "SELECT a.house FROM owner AS a JOIN owner AS b ON a.house <> b.house "
+            "WHERE b.name = 'Bob'",
+        ),
+        (
+            "SELECT name, COUNT(*) AS n FROM owner GROUP BY name HAVING n > 1",
+            "SELECT name, SUM(house) AS n FROM owner GROUP BY name HAVING n > 1",
+        ),
+        (
+            "SELECT house FROM owner GROUP BY name HAVING name = 'ann'",
+            "SELECT house FROM owner GROUP BY name HAVING name = 'Ann'",
+        ),
+        (
+            "SELECT name FROM owner WHERE house = 9",
+            "SELECT TOTAL(house) FROM owner WHERE house = 9",
+        ),
+    ],
+)
+def test_nothing_here_is_something_there(
+    after: Callable[..., Hindsight],
+    town: sqlite3.Connection,
+    tables: Tables,
+    empty: str,
+    found: str,
+) -> None:
+    assert town.execute(empty).fetchall() == []
+    assert town.execute(found).fetchall() != []
+    assert not in_vain(after(empty), found, tables)
 
 
 def test_of_groups_only_the_same_are_known(after: Callable[..., Hindsight], tables: Tables) -> None:
@@ -131,6 +182,36 @@ def test_where_all_values_were_seen_another_is_wrong(
 
 
 @pytest.mark.parametrize(
+    ("condition", "right"),
+    [
+        ("street = 'With Trees'", True),  # which results show in quotes
+        ("street LIKE 'say%'", True),
+        ("street = ''", True),
+        ("street = 'a|b'", True),
+        ("street = 'oak'", True),  # how a column compares is not shown
+        ("street NOT LIKE '%zzz%'", True),
+        ("street LIKE '50!%' ESCAPE '!'", True),
+        ("street LIKE '" + "%" * 60 + "zzz%'", False),
+        ("street LIKE '" + "%a" * 60 + "'", False),
+        ("street = 'With Tree'", False),
+    ],
+)
+def test_what_results_show_is_read_as_it_is_stored(
+    after: Callable[..., Hindsight],
+    town: sqlite3.Connection,
+    tables: Tables,
+    condition: str,
+    right: bool,
+) -> None:
+    odd = ["With Trees", 'say "hi"', "", "a|b", "50%", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"]
+    town.executemany("INSERT INTO house (street) VALUES (?)", [(text,) for text in odd])
+    seen = after("SELECT DISTINCT house.street FROM house LIMIT 20")
+    query = f"SELECT 1 FROM house WHERE {condition}"
+    assert (wrong(seen, query, tables) == []) is right
+    assert not right or town.execute(query).fetchall() or "oak" in condition
+
+
+@pytest.mark.parametrize(
     "look",
     [
         "SELECT DISTINCT street FROM house LIMIT 3",  # perhaps there are more
@@ -138,10 +219,25 @@ def test_where_all_values_were_seen_another_is_wrong(
         "SELECT house.street FROM house JOIN owner ON house.id = owner.house",
         "SELECT street, height FROM house",
         "SELECT UPPER(street) FROM house",
-        "SELECT street || '" + "x" * 300 + "' AS street FROM house",
+        "SELECT DISTINCT street FROM house FETCH",  # an alias, to SQLite
+        "SELECT DISTINCT street FROM house LIMIT 10-7",
+        "SELECT DISTINCT street FROM house LIMIT 20 OFFSET 2",
+        "SELECT street FROM house GROUP BY street HAVING COUNT(*) > 0",
     ],
 )
 def test_where_some_were_seen_nothing_is_said(
     after: Callable[..., Hindsight], tables: Tables, look: str
 ) -> None:
     assert not wrong(after(look), "SELECT 1 FROM house WHERE street = 'Elm'", tables)
+
+
+def test_nor_where_one_was_cut_short_or_there_are_many(
+    after: Callable[..., Hindsight], town: sqlite3.Connection, tables: Tables
+) -> None:
+    look, query = "SELECT street FROM house", "SELECT 1 FROM house WHERE street = 'Elm'"
+    assert wrong(after(look), query, tables)
+    town.execute("INSERT INTO house (street) VALUES (?)", ("x" * 300,))
+    assert not wrong(after(look), query, tables)
+    town.execute("DELETE FROM house")
+    town.executemany("INSERT INTO house (street) VALUES (?)", [(f"{n}th",) for n in range(20)])
+    assert not wrong(after(look), query, tables)

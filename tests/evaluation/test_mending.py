@@ -72,10 +72,29 @@ def test_a_table_that_is_used_is_joined(news: sqlite3.Connection, query: str, jo
         "SELECT Name FROM Event WHERE EXISTS (SELECT 1 FROM Report WHERE Event.Date = '1')",
         "SELECT Report.Pages FROM Report JOIN Event ON Event.Event_ID = Report.Event",
         "SELECT Journalist.Name FROM Report WHERE",
+        "SELECT Journalist.Name FROM Report JOIN (SELECT ID, Name FROM Journalist) AS Journalist "
+        "ON Report.Writer = Journalist.ID",
     ],
 )
 def test_where_it_is_not_plain_how_nothing_is_joined(news: sqlite3.Connection, query: str) -> None:
     assert mended(query, news) == query
+
+
+def test_a_table_that_was_not_described_is_joined_to_none(news: sqlite3.Connection) -> None:
+    text = "\n\n".join(render_schema(item) for item in read_schemas(news) if item.name == "Report")
+    query = "SELECT Report.Pages FROM Journalist"
+    assert with_missing_join(query, dict(described_tables(text))) == query
+
+
+def test_names_that_are_words_of_sql_are_quoted() -> None:
+    with closing(sqlite3.connect(":memory:")) as connection:
+        connection.executescript(
+            'CREATE TABLE "order" (id INTEGER PRIMARY KEY, "group" TEXT, "a\'b" INT);'
+            'CREATE TABLE item ("select" INT REFERENCES "order" (id));'
+        )
+        mended_query = mended('SELECT "order"."group" FROM item', connection)
+        assert 'JOIN "order" ON item."select" = "order".id' in mended_query
+        connection.execute(mended_query)
 
 
 @pytest.mark.parametrize(
@@ -85,11 +104,12 @@ def test_where_it_is_not_plain_how_nothing_is_joined(news: sqlite3.Connection, q
         ("particip_in_events", "Participants_in_Events"),
         ("Parties", ""),
         ("order items", '"Order Items"'),
+        ("grup", '"group"'),
         ("", ""),
     ],
 )
 def test_a_table_is_known_by_a_name_nearly_its_own(name: str, table: str) -> None:
-    tables = ["Participants", "Participants_in_Events", "Events", "Order Items"]
+    tables = ["Participants", "Participants_in_Events", "Events", "Order Items", "group"]
     assert table_called_nearly(name, tables) == table
 
 
@@ -132,6 +152,8 @@ def test_unless_results_spell_it_otherwise() -> None:
         ("asian", "asian"),
         ("of Sofia", "of Sofia"),
         ("Anna Roth", "Anna Roth"),
+        ("Sofia, Roth", "Sofia, Roth"),  # other stops
+        ("asian countries", "asian countries"),  # no name
     ],
 )
 def test_so_is_a_name_of_several_words(written: str, meant: str) -> None:
