@@ -33,6 +33,7 @@ _LETTER = re.compile(r"[^\W\d_]")
 _NUMBER_IN_WORDS = re.compile(r"(?<![\w.,-])\d+(?:\.\d+)?(?![\w-]|[.,]\w)")
 QUOTED = re.compile(r"""(?<!\w)["'“]([^"'“”]+)["'”](?!\w)""")
 _WORD = re.compile(r"\b\w{1,4}")
+_SELECT = re.compile(r"[\s(]*SELECT\b", re.IGNORECASE)
 # What sqlglot reads in two ways each, so that the time doubles with every one of them.
 _AMBIGUOUS = re.compile(
     r"\bjoin\b|\b(?:date|time|datetime|timestamp|char|text|int|real|decimal|json|struct)\s*\(",
@@ -44,14 +45,16 @@ _READABLE_PARTS = 8
 
 def parsed(query: str) -> exp.Expr | None:
     """A query as a tree; None where it is not one that is understood."""
-    if len(query) > _READABLE or len(_AMBIGUOUS.findall(query)) > _READABLE_PARTS:
+    if not _SELECT.match(query) or len(query) > _READABLE:
+        return None
+    if len(_AMBIGUOUS.findall(query)) > _READABLE_PARTS:
         return None
     try:
         tree = parse_one(query, read="sqlite")
         tree.sql("sqlite")  # what cannot be written again is of no use
     except (SqlglotError, RecursionError):
         return None
-    # A query that makes tables of its own may call them like one that was described.
+    # Tables of its own may be called like one that was described.
     return None if tree.find(exp.With) else tree
 
 
