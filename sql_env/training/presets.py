@@ -48,7 +48,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "scale_rewards": "none",
         "difficulty_filter": ["easy", "medium", "hard", "extra"],
         "compile_layers": True,
-        "max_steps": 70,
+        "max_steps": 75,
         "logging_steps": 1,
         "save_steps": 5,
         "save_total_limit": 6,
