@@ -20,6 +20,7 @@ from sql_env.evaluation.proofreading import (
     Tables,
     is_negated,
     place_of,
+    read_by,
     same_value,
     sources,
 )
@@ -90,7 +91,7 @@ def _asked(tree: exp.Expr, tables: Tables) -> _Asked | None:
     if not isinstance(tree, exp.Select):
         return None
     joins = tree.args.get("joins") or []
-    read = [source.this for source in [tree.args.get("from_"), *joins] if source is not None]
+    read = read_by(tree)
     names = [folded(table.name) for table in read]
     grouped = tree.args.get("group") is not None
     calls = (exp.AggFunc, exp.Anonymous)  # sqlglot does not know every aggregate

@@ -23,6 +23,7 @@ from sql_env.evaluation.proofreading import (
     Tables,
     foreign_keys,
     parsed,
+    read_by,
     sources,
 )
 
@@ -104,8 +105,7 @@ def _only_words(text: str) -> str:
 def _can_see(select: exp.Select, name: str) -> bool:
     outer: exp.Select | None = select
     while outer is not None:
-        read = [outer.args.get("from_"), *(outer.args.get("joins") or [])]
-        if name in (folded(source.this.alias_or_name) for source in read if source is not None):
+        if name in (folded(item.alias_or_name) for item in read_by(outer)):
             return True
         outer = outer.find_ancestor(exp.Select)
     return False

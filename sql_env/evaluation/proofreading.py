@@ -106,23 +106,24 @@ def place_of(node: exp.Expr | None, tables: Tables) -> Place | None:
     return None
 
 
+def read_by(select: exp.Select) -> list[exp.Expr]:
+    """What a SELECT reads: tables, and queries in their place."""
+    sides = [select.args.get("from_"), *(select.args.get("joins") or [])]
+    return [side.this for side in sides if side is not None]
+
+
 def sources(select: exp.Select) -> dict[str, str]:
-    """What a SELECT reads: alias to table, folded."""
-    joined = [select.args.get("from_"), *(select.args.get("joins") or [])]
+    """The tables that a SELECT reads: alias to table, folded."""
     return {
-        folded(source.this.alias_or_name): folded(source.this.name)
-        for source in joined
-        if source is not None and isinstance(source.this, exp.Table)
+        folded(item.alias_or_name): folded(item.name)
+        for item in read_by(select)
+        if isinstance(item, exp.Table)
     }
 
 
 def _all_described(select: exp.Select, tables: Tables) -> bool:
-    read = [select.args.get("from_"), *(select.args.get("joins") or [])]
-    return all(
-        source is None
-        or (isinstance(source.this, exp.Table) and folded(source.this.name) in tables)
-        for source in read
-    )
+    read = read_by(select)
+    return all(isinstance(item, exp.Table) and folded(item.name) in tables for item in read)
 
 
 def _columns(table: str, tables: Tables) -> Iterable[str]:

@@ -7,11 +7,10 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 
 import pytest
+from handmade import described
 
-from sql_env.core.render import render_rows, render_schema
-from sql_env.core.schema import read_schemas
+from sql_env.core.render import render_rows
 from sql_env.evaluation.hindsight import Hindsight
-from sql_env.evaluation.known_schema import described_tables
 from sql_env.evaluation.proofreading import Tables, parsed
 
 TOWN = """
@@ -36,7 +35,7 @@ def town() -> Iterator[sqlite3.Connection]:
 
 @pytest.fixture
 def tables(town: sqlite3.Connection) -> Tables:
-    return dict(described_tables("\n\n".join(map(render_schema, read_schemas(town)))))
+    return described(town)
 
 
 @pytest.fixture

@@ -7,10 +7,8 @@ from collections.abc import Iterator
 from contextlib import closing
 
 import pytest
+from handmade import described
 
-from sql_env.core.render import render_schema
-from sql_env.core.schema import read_schemas
-from sql_env.evaluation.known_schema import described_tables
 from sql_env.evaluation.mending import table_called_nearly, with_missing_join, with_texts_as_asked
 
 NEWS = """
@@ -30,8 +28,7 @@ def news() -> Iterator[sqlite3.Connection]:
 
 
 def mended(query: str, news: sqlite3.Connection) -> str:
-    text = "\n\n".join(map(render_schema, read_schemas(news)))
-    return with_missing_join(query, dict(described_tables(text)))
+    return with_missing_join(query, described(news))
 
 
 @pytest.mark.parametrize(
@@ -81,9 +78,8 @@ def test_where_it_is_not_plain_how_nothing_is_joined(news: sqlite3.Connection, q
 
 
 def test_a_table_that_was_not_described_is_joined_to_none(news: sqlite3.Connection) -> None:
-    text = "\n\n".join(render_schema(item) for item in read_schemas(news) if item.name == "Report")
     query = "SELECT Report.Pages FROM Journalist"
-    assert with_missing_join(query, dict(described_tables(text))) == query
+    assert with_missing_join(query, described(news, "Report")) == query
 
 
 def test_names_that_are_words_of_sql_are_quoted() -> None:

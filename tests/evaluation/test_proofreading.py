@@ -8,10 +8,8 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from handmade import described
 
-from sql_env.core.render import render_schema
-from sql_env.core.schema import read_schemas
-from sql_env.evaluation.known_schema import described_tables
 from sql_env.evaluation.mending import with_texts_as_asked
 from sql_env.evaluation.proofreading import Tables, faults, forgets, parsed
 from sql_env.questions import Dataset
@@ -25,11 +23,6 @@ CREATE TABLE post (shop INT REFERENCES shop, clerk INT, name TEXT, size INT,
     PRIMARY KEY (shop, clerk));
 CREATE TABLE weather (day DATE, city TEXT, shops INT, mood ENUM);
 """
-
-
-def described(connection: sqlite3.Connection) -> Tables:
-    """As DESCRIBE shows the tables of a database."""
-    return dict(described_tables("\n\n".join(map(render_schema, read_schemas(connection)))))
 
 
 @pytest.fixture(scope="module")
