@@ -17,12 +17,12 @@ from statistics import median
 from time import process_time
 from typing import NamedTuple
 
-from sql_env.evaluation.episodes import EpisodeResult
+from sql_env.agent.episodes import EpisodeResult
+from sql_env.agent.policies import RandomPolicy
+from sql_env.environment import SQLEnvironment
 from sql_env.evaluation.green_agent import evaluate
-from sql_env.evaluation.policies import RandomPolicy
 from sql_env.models import SQLAction
 from sql_env.questions import Dataset, filter_questions
-from sql_env.server.sql_environment import SQLEnvironment
 
 TARGET = 1.3
 SPIDER = Path(__file__).resolve().parent.parent / "data" / "spider"

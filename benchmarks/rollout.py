@@ -33,13 +33,13 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
+from sql_env.agent.engine.lockstep import LockstepEngine
+from sql_env.agent.generation import Backend, GenerateBackend, Sampling, layout_of, stop_ids_of
+from sql_env.agent.parsing import parse_model_output
+from sql_env.agent.prompts import get_system_prompt
 from sql_env.models import QuestionRecord
 from sql_env.questions import Dataset, load_questions
 from sql_env.training.config import GRPOConfig
-from sql_env.training.engine import LockstepEngine
-from sql_env.training.generation import Backend, GenerateBackend, Sampling, layout_of, stop_ids_of
-from sql_env.training.parsing import parse_model_output
-from sql_env.training.prompts import get_system_prompt
 from sql_env.training.rewards import REWARD_FUNCTIONS
 from sql_env.training.rollout import TRLRollout, play
 from sql_env.training.tool_environment import SQLToolEnvironment
@@ -448,7 +448,7 @@ def dataset_of(rows: list[dict[str, Any]]) -> Any:
 def load(options: argparse.Namespace, dataset: Dataset) -> tuple[Any, Any]:
     dtype = torch.float32 if options.device == "cpu" else torch.bfloat16
     if options.model not in SHAPES:
-        from sql_env.training.data_loading import load_model_and_tokenizer
+        from sql_env.agent.loading import load_model_and_tokenizer
 
         name = str(dtype).removeprefix("torch.")
         model, tokenizer = load_model_and_tokenizer(
@@ -537,5 +537,5 @@ if __name__ == "__main__":
     # Untrained models write no actions; the warnings would be longer than the results.
     import logging
 
-    logging.getLogger("sql_env.training.parsing").setLevel(logging.ERROR)
+    logging.getLogger("sql_env.agent.parsing").setLevel(logging.ERROR)
     main()

@@ -75,8 +75,8 @@ def measure_environment(processes: int) -> float:
 
 
 def make_model(folder: Path) -> None:
+    from sql_env.agent.prompts import get_system_prompt
     from sql_env.questions import Dataset
-    from sql_env.training.prompts import get_system_prompt
     from sql_env.training.tiny_model import TinyModelSize, train_tokenizer, untrained_model
 
     size = TinyModelSize(width=192)

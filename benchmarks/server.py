@@ -38,9 +38,9 @@ from pydantic_core import to_json
 from rich.console import Console
 from rich.table import Table
 
+from sql_env.environment import SQLEnvironment
 from sql_env.models import QuestionRecord
 from sql_env.questions import Dataset
-from sql_env.server.sql_environment import SQLEnvironment
 
 LEVELS = (1, 16, 64, 256)
 EPISODES, STEPS = 2, 10

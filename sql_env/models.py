@@ -7,7 +7,10 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr
+
+from sql_env.core.query_result import QueryResult
+from sql_env.core.schema import TableSchema
 
 AnswerType = Literal["integer", "float", "string", "list", "table"]
 Difficulty = Literal["easy", "medium", "hard", "extra"]
@@ -28,7 +31,12 @@ class SQLAction(BaseModel):
 
 
 class SQLObservation(BaseModel):
-    """What the agent sees after a reset or a step."""
+    """What the agent sees after a reset or a step.
+
+    `schema_info` and `result` are text, made once for whoever reads. `described` and `shown` are
+    what that text was made of: for policies in the same process, which then parse no text. They are
+    not sent over the wire.
+    """
 
     model_config = ConfigDict(extra="forbid")
 
@@ -43,6 +51,23 @@ class SQLObservation(BaseModel):
     done: bool = False
     reward: float | None = Field(default=None, description="Reward of the last step; None on reset")
     metadata: dict[str, Any] = Field(default_factory=dict)
+
+    _described: tuple[TableSchema, ...] = PrivateAttr(default=())
+    _shown: QueryResult | None = PrivateAttr(default=None)
+
+    def attach(self, described: tuple[TableSchema, ...], shown: QueryResult | None) -> None:
+        """Put the data beside the text that was made of it."""
+        self._described, self._shown = described, shown
+
+    @property
+    def described(self) -> tuple[TableSchema, ...]:
+        """The tables that DESCRIBE has shown so far, in that order."""
+        return self._described
+
+    @property
+    def shown(self) -> QueryResult | None:
+        """What the last action returned; None after a reset and for actions that return no rows."""
+        return self._shown
 
 
 class SQLState(BaseModel):

@@ -101,7 +101,7 @@ def _tokenizer():
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
     from transformers import PreTrainedTokenizerFast
 
-    from sql_env.training.prompts import get_system_prompt, get_tool_system_prompt
+    from sql_env.agent.prompts import get_system_prompt, get_tool_system_prompt
 
     inner = Tokenizer(models.BPE())
     inner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -314,10 +314,10 @@ def test_every_link_leads_somewhere() -> None:
 
 @pytest.mark.parametrize("policy", ["constant", "constant:[]", "random", "oracle"])
 def test_the_embedded_column_of_the_results_is_what_eval_says(policy: str) -> None:
-    from sql_env.commands.policy_choice import ModelOptions, build_policy
+    from sql_env.agent.choice import ModelOptions, build_policy
+    from sql_env.environment import SQLEnvironment
     from sql_env.evaluation.green_agent import evaluate
     from sql_env.questions import Dataset, filter_questions
-    from sql_env.server.sql_environment import SQLEnvironment
 
     row = {
         "constant": "always answers `0`",

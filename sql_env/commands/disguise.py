@@ -21,7 +21,7 @@ def disguise(
     from rich.console import Console
     from rich.markup import escape
 
-    from sql_env.disguise import disguise as make
+    from sql_env.augment.rename import disguise as make
 
     console, errors = Console(), Console(stderr=True)
     with user_errors(), errors.status("Renaming") as status:

@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from sql_env.commands.policy_choice import POLICY_HELP, REDRAWS, PolicyChoiceError
+from sql_env.agent.choice import POLICY_HELP, REDRAWS, PolicyChoiceError
 
 EMBEDDED = "embedded"
 

@@ -20,8 +20,8 @@ from rich.progress import (
 )
 from rich.table import Table
 
+from sql_env.agent.episodes import EpisodeResult
 from sql_env.evaluation.comparison import Comparison
-from sql_env.evaluation.episodes import EpisodeResult
 from sql_env.evaluation.metrics import DIFFICULTIES, Rate, Summary
 from sql_env.evaluation.run_folder import Run
 

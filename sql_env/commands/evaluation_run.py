@@ -6,11 +6,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from sql_env.agent.choice import ModelOptions, build_policy
+from sql_env.agent.episodes import EpisodeResult
 from sql_env.commands.dataset_choice import load_split
 from sql_env.commands.evaluate import EMBEDDED
 from sql_env.commands.evaluation_display import LiveLine
-from sql_env.commands.policy_choice import ModelOptions, build_policy
-from sql_env.evaluation.episodes import EpisodeResult
+from sql_env.environment import SQLEnvironment
 from sql_env.evaluation.green_agent import EvaluationResult, evaluate
 from sql_env.evaluation.run_folder import (
     Run,
@@ -23,7 +24,6 @@ from sql_env.evaluation.run_folder import (
     dataset_hash,
     now,
 )
-from sql_env.server.sql_environment import SQLEnvironment
 
 EPISODES_ON_A_CPU = 32
 

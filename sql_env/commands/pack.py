@@ -10,7 +10,7 @@ import typer
 from sql_env.commands.train import command_console, user_errors
 
 if TYPE_CHECKING:
-    from sql_env.training.delta import PackedDelta
+    from sql_env.agent.delta import PackedDelta
 
 
 def register(app: typer.Typer) -> None:
@@ -43,8 +43,8 @@ def pack_command(
 
 
 def _pack(trained: str, out: Path, base: str, largest: int) -> PackedDelta:
-    from sql_env.training.data_loading import ModelLoadError, load_model_and_tokenizer
-    from sql_env.training.delta import DeltaError, pack_delta
+    from sql_env.agent.delta import DeltaError, pack_delta
+    from sql_env.agent.loading import ModelLoadError, load_model_and_tokenizer
 
     base_model, base_tokenizer = load_model_and_tokenizer(base, device="cpu")
     model, tokenizer = load_model_and_tokenizer(trained, device="cpu")

@@ -11,14 +11,14 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
+from sql_env.agent.choice import POLICY_HELP, REDRAWS, ModelOptions, build_policy
 from sql_env.commands.dataset_choice import load_split
 from sql_env.commands.evaluate import user_errors
-from sql_env.commands.policy_choice import POLICY_HELP, REDRAWS, ModelOptions, build_policy
 
 if TYPE_CHECKING:
-    from sql_env.evaluation.episodes import EpisodeResult
+    from sql_env.agent.episodes import EpisodeResult
+    from sql_env.environment import SQLEnvironment
     from sql_env.models import QuestionRecord, SQLAction, SQLObservation
-    from sql_env.server.sql_environment import SQLEnvironment
 
 
 def register(app: typer.Typer) -> None:
@@ -54,7 +54,7 @@ def play_command(
     ] = None,
 ) -> None:
     """Explore a database, answer the question, be scored."""
-    from sql_env.server.sql_environment import SQLEnvironment
+    from sql_env.environment import SQLEnvironment
 
     console = Console()
     with user_errors():
@@ -92,7 +92,7 @@ def _choose(
 def _watched(
     choice: str, questions: list[QuestionRecord], options: ModelOptions
 ) -> Callable[[SQLObservation], SQLAction]:
-    from sql_env.evaluation.policies import BatchPolicy, SeededPolicy
+    from sql_env.agent.policies import BatchPolicy, SeededPolicy
 
     policy = build_policy(choice, questions, options)
     if isinstance(policy, SeededPolicy):
@@ -119,9 +119,9 @@ def _play(
     """Play one episode; without `watched` a person plays it."""
     from time import perf_counter
 
+    from sql_env.agent.playing import PlannedEpisode, RunningEpisode
+    from sql_env.agent.policies import HumanPolicy
     from sql_env.commands.play_screen import PlayerLeftError, Prompt, Screen
-    from sql_env.evaluation.playing import PlannedEpisode, RunningEpisode
-    from sql_env.evaluation.policies import HumanPolicy
 
     episode = RunningEpisode(env, PlannedEpisode(question, 0), seed=0)
     episode.begin()

@@ -12,11 +12,11 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from sql_env.agent.known_schema import described_tables
 from sql_env.core.database import QueryResult, Row
 from sql_env.core.render import ROWS_SHOWN, render_cell
-from sql_env.evaluation.known_schema import described_tables
+from sql_env.environment import SQLEnvironment
 from sql_env.models import SQLAction, SQLObservation
-from sql_env.server.sql_environment import SQLEnvironment
 
 # With a space where an argument follows: readline completes, but goes no further by itself.
 COMMANDS = ("describe ", "sample ", "query ", "answer ", "help", "quit")

@@ -26,7 +26,7 @@ def practise(
     from rich.console import Console
     from rich.markup import escape
 
-    from sql_env.practice import practise as make
+    from sql_env.augment.questions import practise as make
 
     console, errors = Console(), Console(stderr=True)
     with user_errors(), errors.status("Asking") as status:

@@ -162,9 +162,9 @@ def user_errors(console: Console) -> Iterator[None]:
     """What a user can cause ends the command with a message instead of a traceback."""
     try:
         _hush()
-        from sql_env.evaluation.conversation import ChatTemplateError, ContextWindowError
+        from sql_env.agent.conversation import ChatTemplateError, ContextWindowError
+        from sql_env.agent.loading import ModelLoadError
         from sql_env.questions import QuestionLoadError
-        from sql_env.training.data_loading import ModelLoadError
         from sql_env.training.pipeline import TrainingMemoryError
         from sql_env.training.run_log import ResumeError
         from sql_env.training.settings import ConfigError
@@ -200,7 +200,7 @@ def _hush() -> None:
     disable_progress_bars()
     disable_progress_bar()
     # A model that writes nonsense is told so by the environment; the share is in the metrics.
-    logging.getLogger("sql_env.training.parsing").setLevel(logging.ERROR)
+    logging.getLogger("sql_env.agent.parsing").setLevel(logging.ERROR)
 
 
 def _fail(console: Console, message: str) -> None:

@@ -9,16 +9,13 @@ no episode without a correct answer beats one with it.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from sql_env.core.actions import action_key
 from sql_env.core.database import QueryResult
 from sql_env.core.gold import Gold
 from sql_env.core.progress import closeness
-from sql_env.core.sql_text import normalize_sql
-
-_ORNAMENT = re.compile(r"[\s\"'`\[\];]+")
 
 
 @dataclass(frozen=True)
@@ -107,7 +104,8 @@ class RewardTracker:
     def __init__(self, gold: Gold, config: RewardConfig = RewardConfig()) -> None:
         self.gold = gold
         self.config = config
-        self._seen_actions: set[str] = set()
+        self._seen_actions: set[tuple[str, str]] = set()
+        self.repeated = False  # the last action was played before
         self._seen_information: set[tuple[str, str]] = set()
         self._information_earned = 0.0
         self._potential = 0.0
@@ -115,36 +113,36 @@ class RewardTracker:
 
     def step(
         self,
-        action: str,
+        kind: str,
+        argument: str,
         *,
         result: QueryResult | None = None,
         ok: bool,
-        is_query: bool = False,
         correct: bool | None = None,
     ) -> RewardParts:
         """Score one step.
 
         Args:
-            action: the action as it stands in the history ("QUERY: SELECT 1").
+            kind: what was done; progress is measured on QUERY, not on DESCRIBE or SAMPLE.
+            argument: what it was done with.
             result: what the sandbox returned, with the columns it read.
             ok: the action did what it was meant to do.
-            is_query: progress is measured on queries, not on DESCRIBE or SAMPLE.
             correct: the verdict, on ANSWER.
         """
         config = self.config
         operational, progress = config.step, 0.0
-        # A query in other blanks or capitals, a table name in other quotes is the same action.
-        normalized = normalize_sql(action) if is_query else _without_ornament(action)
-        if normalized in self._seen_actions:
+        key = action_key(kind, argument)
+        self.repeated = key in self._seen_actions
+        if self.repeated:
             # A repeat earns nothing, not even the way back to a better result.
             operational += config.repeat
         else:
-            self._seen_actions.add(normalized)
+            self._seen_actions.add(key)
             if ok and correct is None:
                 operational += config.exec_ok
             if ok and result is not None:
                 operational += self._new_information(result)
-                if is_query and config.progress:
+                if kind == "QUERY" and config.progress:
                     potential = config.progress * self._level(result)
                     progress = potential - self._potential
                     self._potential = potential
@@ -172,7 +170,3 @@ class RewardTracker:
     def _beyond_bounds(self) -> float:
         bounded = min(max(self._shaping, self.config.shaping_min), self.config.shaping_max)
         return self._shaping - bounded
-
-
-def _without_ornament(action: str) -> str:
-    return _ORNAMENT.sub(" ", action.lower()).strip()

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from statistics import fmean, stdev
 from typing import Any
 
-from sql_env.evaluation.episodes import EpisodeResult
+from sql_env.agent.episodes import EpisodeResult
 from sql_env.evaluation.metrics import Z_95
 
 

@@ -14,13 +14,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from sql_env.evaluation.episodes import EpisodeResult
+from sql_env.agent.episodes import EpisodeResult
+from sql_env.agent.playing import PlannedEpisode, play_in_turn, play_together
+from sql_env.agent.policies import BatchPolicy, Policy
+from sql_env.environment import SQLEnvironment
 from sql_env.evaluation.metrics import Summary, summarize
-from sql_env.evaluation.playing import PlannedEpisode, play_in_turn, play_together
-from sql_env.evaluation.policies import BatchPolicy, Policy
 from sql_env.evaluation.worker_pool import play_in_processes
 from sql_env.models import QuestionRecord
-from sql_env.server.sql_environment import SQLEnvironment
 
 __all__ = [
     "BatchPolicy",

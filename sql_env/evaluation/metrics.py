@@ -9,8 +9,8 @@ from dataclasses import asdict, dataclass
 from statistics import fmean
 from typing import Any, NamedTuple
 
+from sql_env.agent.episodes import EpisodeResult, Step
 from sql_env.core.render import NO_ROWS
-from sql_env.evaluation.episodes import EpisodeResult, Step
 
 Z_95 = 1.959963984540054
 

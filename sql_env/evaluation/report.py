@@ -17,8 +17,8 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
+from sql_env.agent.episodes import EpisodeResult, Step
 from sql_env.evaluation.comparison import ComparisonError, compare
-from sql_env.evaluation.episodes import EpisodeResult, Step
 from sql_env.evaluation.metrics import summarize
 from sql_env.evaluation.run_folder import Run, RunError, read_learning_curve
 

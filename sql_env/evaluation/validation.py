@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
+from sql_env.agent.policies import EMPTY_ANSWER, OraclePolicy
 from sql_env.core.answers import MAX_CHARACTERS
 from sql_env.core.database import open_database, release
 from sql_env.core.render import CUT_MARK, render_row
 from sql_env.core.verifier import AnswerError, Gold, build_gold, verify_rows, verify_text
-from sql_env.evaluation.policies import EMPTY_ANSWER, OraclePolicy
+from sql_env.environment import SQLEnvironment
 from sql_env.models import QuestionRecord
 from sql_env.questions import database_path
-from sql_env.server.sql_environment import SQLEnvironment
 from sql_env.sources.enrich import answer_of
 
 

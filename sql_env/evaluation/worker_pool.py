@@ -14,15 +14,15 @@ from contextlib import contextmanager
 from itertools import islice
 from typing import NamedTuple
 
-from sql_env.evaluation.episodes import EpisodeResult
-from sql_env.evaluation.playing import (
+from sql_env.agent.episodes import EpisodeResult
+from sql_env.agent.playing import (
     EnvironmentMaker,
     PlannedEpisode,
     environment_maker,
     play_in_turn,
 )
-from sql_env.evaluation.policies import Policy
-from sql_env.server.sql_environment import SQLEnvironment
+from sql_env.agent.policies import Policy
+from sql_env.environment import SQLEnvironment
 
 LARGEST_CHUNK = 16
 CHUNKS_PER_WORKER = 4

@@ -17,8 +17,8 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+from sql_env.agent.episodes import EpisodeResult, Step
 from sql_env.core.render import NO_ROWS
-from sql_env.evaluation.episodes import EpisodeResult, Step
 from sql_env.evaluation.metrics import summarize
 from sql_env.evaluation.run_folder import (
     CONFIG,

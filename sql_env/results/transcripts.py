@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from html import escape
 
-from sql_env.evaluation.episodes import EpisodeResult, Step
+from sql_env.agent.episodes import EpisodeResult, Step
 from sql_env.results.evidence import Exhibits
 from sql_env.results.keeping import shown_episode
 from sql_env.results.manifest import ManifestError, TranscriptEntry

@@ -22,13 +22,13 @@ from fastapi.responses import JSONResponse
 from openenv.core.env_server.http_server import create_app
 from openenv.core.env_server.types import ConcurrencyConfig
 
+from sql_env.environment import EpisodeError, UnknownQuestionError
 from sql_env.models import SQLAction, SQLObservation, SQLState
 from sql_env.questions import Dataset
 from sql_env.server.access import AccessGuard
 from sql_env.server.page import page_routes
 from sql_env.server.served_environment import ENV_NAME, ResetOptionError, ServedEnvironment
 from sql_env.server.settings import ServerSettings
-from sql_env.server.sql_environment import EpisodeError, UnknownQuestionError
 from sql_env.server.traffic import TrafficLimits
 
 # How the settings reach worker processes, which import this module by its name.

@@ -33,16 +33,16 @@ from sql_env.core.database import (
     Limits,
     QueryResult,
 )
-from sql_env.models import QuestionRecord, SQLAction, SQLObservation, SQLState
-from sql_env.questions import filter_questions
-from sql_env.server.details import grid, schema_details
-from sql_env.server.sql_environment import (
+from sql_env.environment import (
     SAMPLE_ROWS,
     EpisodeError,
     SQLEnvironment,
     UnknownQuestionError,
     table_name,
 )
+from sql_env.models import QuestionRecord, SQLAction, SQLObservation, SQLState
+from sql_env.questions import filter_questions
+from sql_env.server.details import grid, schema_details
 
 ENV_NAME = "sql_env"
 DESCRIPTION = (

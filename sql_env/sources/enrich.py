@@ -14,9 +14,9 @@ from typing import Any
 
 from sql_env.core.database import Cell, Database, DatabaseOpenError, QueryResult, Row
 from sql_env.core.verifier import build_gold
-from sql_env.hardness import HardnessError, hardness
 from sql_env.models import AnswerType, QuestionRecord
 from sql_env.sources.raw import RawQuestion, SourceError, name_some
+from sql_env.sql.hardness import HardnessError, hardness
 
 NO_SPLIT = "all"
 

@@ -10,7 +10,7 @@ from functools import lru_cache
 
 from sqlglot import exp
 
-from sql_env.hardness import HardnessError, parse_query
+from sql_env.sql.hardness import HardnessError, parse_query
 
 
 @lru_cache(maxsize=32_768)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from transformers import TrainerControl, TrainerState, TrainingArguments
 
-    from sql_env.evaluation.episodes import Step
+    from sql_env.agent.episodes import Step
     from sql_env.training.rollout import Rollout, TRLRollout
 
 

@@ -13,7 +13,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from sql_env.evaluation.episodes import EpisodeResult
+from sql_env.agent.episodes import EpisodeResult
 from sql_env.training.plots import png_bytes
 
 SHOWN_LINES = 8

@@ -15,11 +15,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sql_env.agent.playing import ran_out_of_memory
+from sql_env.agent.policies import RandomPolicy
+from sql_env.environment import SQLEnvironment
 from sql_env.evaluation.green_agent import EvaluationResult, evaluate
-from sql_env.evaluation.playing import ran_out_of_memory
-from sql_env.evaluation.policies import RandomPolicy
 from sql_env.models import QuestionRecord
-from sql_env.server.sql_environment import SQLEnvironment
 from sql_env.training.config import GRPOConfig
 from sql_env.training.data_loading import (
     load_question_prompts,
@@ -62,7 +62,7 @@ def evaluate_model(
     """Let a model in memory play each question once; it is left as it was found."""
     import torch
 
-    from sql_env.training.generation import choose_backend, layout_of
+    from sql_env.agent.generation import choose_backend, layout_of
     from sql_env.training.rollout import play
 
     # Only episodes to learn from are cut short: this is what `sql-env eval --redraws 0` measures.

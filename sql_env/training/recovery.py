@@ -13,9 +13,9 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
+from sql_env.environment import SQLEnvironment
 from sql_env.models import QuestionRecord, SQLAction, SQLObservation
-from sql_env.server.sql_environment import SQLEnvironment
-from sql_env.training.canonical_sql import canonical_sql, comparisons, tables_in_order
+from sql_env.sql.canonical import canonical_sql, comparisons, tables_in_order
 from sql_env.training.slips import finds_nothing
 from sql_env.training.trajectories import LOOK_WHY, Analyst, Trajectory, database_of
 

@@ -13,21 +13,21 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from sql_env.evaluation.conversation import ChatLayout, Conversation
-from sql_env.evaluation.episodes import EpisodeResult
-from sql_env.evaluation.playing import PlannedEpisode, RunningEpisode
-from sql_env.models import QuestionRecord, SQLAction
-from sql_env.questions import load_questions
-from sql_env.server.sql_environment import SQLEnvironment
-from sql_env.training.generation import (
+from sql_env.agent.conversation import ChatLayout, Conversation
+from sql_env.agent.episodes import EpisodeResult
+from sql_env.agent.generation import (
     Backend,
     Completion,
     TrainerBackend,
     choose_backend,
     layout_of,
 )
-from sql_env.training.parsing import parse_model_output
-from sql_env.training.prompts import format_observation, get_system_prompt
+from sql_env.agent.parsing import parse_model_output
+from sql_env.agent.playing import PlannedEpisode, RunningEpisode
+from sql_env.agent.prompts import format_observation, get_system_prompt
+from sql_env.environment import SQLEnvironment
+from sql_env.models import QuestionRecord, SQLAction
+from sql_env.questions import load_questions
 
 if TYPE_CHECKING:
     from trl import GRPOTrainer

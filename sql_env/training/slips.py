@@ -16,7 +16,7 @@ from sqlglot import exp, parse_one
 from sqlglot.errors import SqlglotError
 
 from sql_env.core.database import Database, Row
-from sql_env.training.canonical_sql import Comparison, comparisons, tables_in_order
+from sql_env.sql.canonical import Comparison, comparisons, tables_in_order
 
 _MOSTLY_VALUES = 0.7  # as a small model slips
 _SAME_BEGINNING = 3  # letters in which "Asian" and "Asia" agree

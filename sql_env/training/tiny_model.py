@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sql_env.training.prompts import get_system_prompt
+from sql_env.agent.prompts import get_system_prompt
 from sql_env.training.settings import check_fields
 
 PAD, SYSTEM, USER, ASSISTANT, END = "<|pad|>", "<|system|>", "<|user|>", "<|assistant|>", "<|end|>"

@@ -12,10 +12,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sql_env.agent.prompts import format_observation
+from sql_env.environment import SQLEnvironment
 from sql_env.models import QuestionRecord, SQLAction, SQLObservation
 from sql_env.questions import load_questions
-from sql_env.server.sql_environment import SQLEnvironment
-from sql_env.training.prompts import format_observation
 from sql_env.training.rollout import normalised_progress
 
 if TYPE_CHECKING:

@@ -16,20 +16,20 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
+from sql_env.agent.parsing import format_action
+from sql_env.agent.playing import spelling
+from sql_env.agent.policies import answer_from_result
+from sql_env.agent.prompts import format_observation
 from sql_env.core.database import Database, open_database, release
 from sql_env.core.render import NO_ROWS
-from sql_env.evaluation.playing import spelling
-from sql_env.evaluation.policies import answer_from_result
+from sql_env.environment import LAST_RESULT, SQLEnvironment
 from sql_env.models import QuestionRecord, SQLAction, SQLObservation
-from sql_env.server.sql_environment import LAST_RESULT, SQLEnvironment
-from sql_env.training.canonical_sql import (
+from sql_env.sql.canonical import (
     Comparison,
     canonical_sql,
     comparisons,
     tables_in_order,
 )
-from sql_env.training.parsing import format_action
-from sql_env.training.prompts import format_observation
 from sql_env.training.slips import slip_in
 
 LOOK_WHY = 0.85  # how often an analyst looks at the data after finding nothing

@@ -22,7 +22,9 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sql_env.evaluation.conversation import ChatLayout, Conversation
+from sql_env.agent.conversation import ChatLayout, Conversation
+from sql_env.agent.prompts import get_system_prompt
+from sql_env.environment import SQLEnvironment
 from sql_env.models import QuestionRecord
 from sql_env.questions import (
     QuestionLoadError,
@@ -30,9 +32,7 @@ from sql_env.questions import (
     filter_questions,
     load_questions,
 )
-from sql_env.server.sql_environment import SQLEnvironment
 from sql_env.training.config import GRPOConfig
-from sql_env.training.prompts import get_system_prompt
 from sql_env.training.recovery import recoveries
 from sql_env.training.trajectories import Trajectories, Trajectory, Turn
 from sql_env.training.weights import load_weights

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import get_args
 
 from sql_env.core.database import QueryResult, open_database, release
-from sql_env.hardness import hardness
 from sql_env.models import Difficulty
+from sql_env.sql.hardness import hardness
 from sql_env.worlds.building import build_world
 from sql_env.worlds.checks import Judge, shape
 from sql_env.worlds.domains import DOMAINS

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sql_env.core.database import Database, QueryResult, open_database, release
-from sql_env.hardness import HardnessError, hardness
 from sql_env.models import Difficulty
+from sql_env.sql.hardness import HardnessError, hardness
 from sql_env.worlds.checks import Judge, shape
 from sql_env.worlds.generating import HARDNESS_MIX
 from sql_env.worlds.intents import EXISTING_INTENTS, INTENTS, Asker, Candidate, propose

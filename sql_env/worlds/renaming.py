@@ -23,8 +23,8 @@ from pathlib import Path
 from sqlglot import exp, parse_one
 
 from sql_env.core.database import Database, TableSchema, quote_identifier
+from sql_env.sql.scope import columns_and_tables
 from sql_env.worlds.english import plural
-from sql_env.worlds.full_names import columns_and_tables
 from sql_env.worlds.humanising import singular, words_of
 from sql_env.worlds.naming import Style
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from sql_env.augment.rename import disguise
 from sql_env.cli import app
-from sql_env.disguise import disguise
 from sql_env.evaluation.validation import validate
 from sql_env.questions import Dataset, load_questions
 

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from sql_env.agent.choice import ModelOptions, build_policy
+from sql_env.agent.policies import FrugalPolicy
+from sql_env.agent.prompts import get_system_prompt
 from sql_env.cli import app
-from sql_env.commands.policy_choice import ModelOptions, build_policy
+from sql_env.environment import SQLEnvironment
 from sql_env.evaluation.green_agent import evaluate as play_all
-from sql_env.evaluation.policies import FrugalPolicy
 from sql_env.questions import Dataset
-from sql_env.server.sql_environment import SQLEnvironment
-from sql_env.training.prompts import get_system_prompt
 from sql_env.training.tiny_model import TinyModelSize, train_tokenizer, untrained_model
 
 pytest.importorskip("torch")

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from sql_env.augment.questions import practise
 from sql_env.cli import app
 from sql_env.evaluation.validation import validate
-from sql_env.practice import practise
 from sql_env.questions import Dataset, load_questions
 from sql_env.sources.normalise import normalised_sql
 from sql_env.sources.raw import SourceError

@@ -22,7 +22,7 @@ def reads(*columns: str) -> QueryResult:
 
 
 def query(tracker: RewardTracker, sql: str, result: QueryResult) -> RewardParts:
-    return tracker.step(f"QUERY: {sql}", result=result, ok=result.ok, is_query=True)
+    return tracker.step("QUERY", sql, result=result, ok=result.ok)
 
 
 def test_an_action_that_works_earns_its_bonus_less_the_step() -> None:
@@ -37,7 +37,7 @@ def test_an_action_that_fails_costs_the_step() -> None:
 
 def test_each_new_column_earns_once() -> None:
     tracker = RewardTracker(GOLD)
-    first = tracker.step("DESCRIBE: singer", result=reads("id", "name"), ok=True)
+    first = tracker.step("DESCRIBE", "singer", result=reads("id", "name"), ok=True)
     assert first.operational == pytest.approx(0.015 + 0.02)
     again = query(tracker, "SELECT name, age FROM singer", reads("name", "age"))
     assert again.operational == pytest.approx(0.015 + 0.01)
@@ -45,26 +45,26 @@ def test_each_new_column_earns_once() -> None:
 
 def test_new_information_is_capped_over_the_episode() -> None:
     tracker = RewardTracker(GOLD)
-    wide = tracker.step("DESCRIBE: a", result=reads(*"abcdefgh"), ok=True)
-    rest = tracker.step("DESCRIBE: b", result=reads(*"ijklmnop"), ok=True)
-    none = tracker.step("DESCRIBE: c", result=reads(*"qrst"), ok=True)
+    wide = tracker.step("DESCRIBE", "a", result=reads(*"abcdefgh"), ok=True)
+    rest = tracker.step("DESCRIBE", "b", result=reads(*"ijklmnop"), ok=True)
+    none = tracker.step("DESCRIBE", "c", result=reads(*"qrst"), ok=True)
     assert [p.operational for p in (wide, rest, none)] == pytest.approx([0.095, 0.035, 0.015])
 
 
 @pytest.mark.parametrize(
-    ("first", "again", "is_query"),
+    ("first", "again"),
     [
-        ("QUERY: SELECT a FROM t", "QUERY: select  a\nFROM t;", True),
-        ("QUERY: SELECT a FROM t", "QUERY: SELECT a FROM t -- once more", True),
-        ("DESCRIBE: singer", 'DESCRIBE: "Singer"', False),
-        ("SAMPLE: singer", "SAMPLE: [singer];", False),
-        ("ANSWER: [1", "ANSWER:  [1", False),
+        ("QUERY: SELECT a FROM t", "QUERY: select  a\nFROM t;"),
+        ("QUERY: SELECT a FROM t", "QUERY: SELECT a FROM t -- once more"),
+        ("DESCRIBE: singer", 'DESCRIBE: "Singer"'),
+        ("SAMPLE: singer", "SAMPLE: [singer];"),
+        ("ANSWER: [1", "ANSWER:  [1"),
     ],
 )
-def test_a_repeat_earns_nothing_and_costs(first: str, again: str, is_query: bool) -> None:
+def test_a_repeat_earns_nothing_and_costs(first: str, again: str) -> None:
     tracker = RewardTracker(GOLD)
-    tracker.step(first, result=reads("a"), ok=True, is_query=is_query)
-    parts = tracker.step(again, result=reads("b"), ok=True, is_query=is_query)
+    tracker.step(*first.split(": ", 1), result=reads("a"), ok=True)
+    parts = tracker.step(*again.split(": ", 1), result=reads("b"), ok=True)
     assert parts == pytest.approx((-0.005 - 0.01, 0, 0))
 
 
@@ -109,14 +109,14 @@ def test_a_failed_query_leaves_progress_where_it_is() -> None:
 
 
 def test_looking_at_a_table_is_no_progress() -> None:
-    parts = RewardTracker(GOLD).step("SAMPLE: singer", result=RIGHT, ok=True)
+    parts = RewardTracker(GOLD).step("SAMPLE", "singer", result=RIGHT, ok=True)
     assert parts.progress == 0
 
 
 def test_an_answer_is_worth_one_or_nothing() -> None:
-    right = RewardTracker(GOLD).step("ANSWER: x", ok=True, correct=True)
-    wrong = RewardTracker(GOLD).step("ANSWER: x", ok=True, correct=False)
-    unusable = RewardTracker(GOLD).step("ANSWER: [", ok=False)
+    right = RewardTracker(GOLD).step("ANSWER", "x", ok=True, correct=True)
+    wrong = RewardTracker(GOLD).step("ANSWER", "x", ok=True, correct=False)
+    unusable = RewardTracker(GOLD).step("ANSWER", "[", ok=False)
     assert [p.terminal for p in (right, wrong, unusable)] == [1, 0, 0]
     assert [p.operational for p in (right, wrong, unusable)] == [-0.005] * 3
     assert right.total == pytest.approx(0.995)
@@ -142,10 +142,10 @@ def test_at_the_lower_bound_a_loss_and_its_return_cancel() -> None:
 def test_binary_is_the_terminal_reward_alone() -> None:
     tracker = RewardTracker(GOLD, RewardConfig.binary())
     steps = [
-        tracker.step("DESCRIBE: singer", result=reads("a"), ok=True),
+        tracker.step("DESCRIBE", "singer", result=reads("a"), ok=True),
         query(tracker, "SELECT 1", RIGHT),
         query(tracker, "SELECT 1", RIGHT),
-        tracker.step("ANSWER: x", ok=True, correct=True),
+        tracker.step("ANSWER", "x", ok=True, correct=True),
     ]
     assert steps == [(0, 0, 0)] * 3 + [(0, 0, 1)]
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from sql_env.core.reward import RewardConfig
 from sql_env.core.sql_text import normalize_sql
+from sql_env.environment import SQLEnvironment
 from sql_env.models import QuestionRecord, SQLAction, SQLObservation
-from sql_env.server.sql_environment import SQLEnvironment
 
 # Words that stand in the gold query and the gold answer and nowhere else.
 GOLD_MARK = "zebra"

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from handmade import handmade_episode
 
-from sql_env.evaluation.episodes import EpisodeResult
+from sql_env.agent.episodes import EpisodeResult
+from sql_env.environment import SQLEnvironment
 from sql_env.questions import Dataset
-from sql_env.server.sql_environment import SQLEnvironment
 
 
 @pytest.fixture

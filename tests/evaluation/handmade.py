@@ -5,11 +5,12 @@ from __future__ import annotations
 import sqlite3
 from typing import Any
 
+from sql_env.evaluation.proofreading import Tables
+
+from sql_env.agent.episodes import EpisodeResult, Step
+from sql_env.agent.known_schema import described_tables
 from sql_env.core.render import render_schema
 from sql_env.core.schema import read_schemas
-from sql_env.evaluation.episodes import EpisodeResult, Step
-from sql_env.evaluation.known_schema import described_tables
-from sql_env.evaluation.proofreading import Tables
 
 
 def described(connection: sqlite3.Connection, *names: str) -> Tables:

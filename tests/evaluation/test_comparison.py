@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sql_env.agent.episodes import EpisodeResult
 from sql_env.evaluation.comparison import Comparison, ComparisonError, compare, mcnemar
-from sql_env.evaluation.episodes import EpisodeResult
 
 Maker = Callable[..., EpisodeResult]
 

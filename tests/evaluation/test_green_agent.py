@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from sql_env.evaluation.episodes import EpisodeResult
+from sql_env.agent.episodes import EpisodeResult
+from sql_env.agent.policies import ConstantPolicy, OraclePolicy, RandomPolicy
+from sql_env.environment import SQLEnvironment
 from sql_env.evaluation.green_agent import evaluate, plan_episodes
-from sql_env.evaluation.policies import ConstantPolicy, OraclePolicy, RandomPolicy
 from sql_env.models import SQLAction, SQLObservation
-from sql_env.server.sql_environment import SQLEnvironment
 
 
 def untimed(episodes: Sequence[EpisodeResult]) -> list[EpisodeResult]:

@@ -11,7 +11,7 @@ from handmade import make_step
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sql_env.evaluation.episodes import EpisodeResult
+from sql_env.agent.episodes import EpisodeResult
 from sql_env.evaluation.metrics import (
     first_query_failed,
     pass_at_k,

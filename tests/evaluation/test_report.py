@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from handmade import make_step
 
-from sql_env.evaluation.episodes import EpisodeResult
+from sql_env.agent.episodes import EpisodeResult
 from sql_env.evaluation.report import render_report, shorten, write_report
 from sql_env.evaluation.run_folder import Run, RunConfig, RunError
 

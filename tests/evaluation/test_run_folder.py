@@ -12,7 +12,7 @@ from handmade import make_step
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sql_env.evaluation.episodes import EpisodeResult
+from sql_env.agent.episodes import EpisodeResult
 from sql_env.evaluation.green_agent import EvaluationResult
 from sql_env.evaluation.run_folder import (
     RunConfig,

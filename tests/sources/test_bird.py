@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from dataset_layouts import make_bird, write_json
 
-from sql_env.server.sql_environment import SQLEnvironment
+from sql_env.environment import SQLEnvironment
 from sql_env.sources.bird import read_bird
 from sql_env.sources.prepare import only_databases, prepare_all
 from sql_env.sources.raw import SourceError

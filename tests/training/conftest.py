@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
+from sql_env.agent.prompts import get_system_prompt, get_tool_system_prompt
 from sql_env.questions import Dataset, load_questions
 from sql_env.training.config import GRPOConfig
-from sql_env.training.prompts import get_system_prompt, get_tool_system_prompt
 
 CHATML = (
     "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' + message['content'] "
@@ -233,11 +233,11 @@ def taught_llama(
     """Makes copies of a tiny Llama that has learned to look, ask and answer, not too well."""
     import copy
 
-    from sql_env.evaluation.conversation import ChatLayout, Conversation
+    from sql_env.agent.conversation import ChatLayout, Conversation
+    from sql_env.agent.parsing import format_action
+    from sql_env.agent.prompts import format_observation
+    from sql_env.environment import SQLEnvironment
     from sql_env.models import SQLAction
-    from sql_env.server.sql_environment import SQLEnvironment
-    from sql_env.training.parsing import format_action
-    from sql_env.training.prompts import format_observation
 
     layout = ChatLayout.of(chat_tokenizer)
     examples = []

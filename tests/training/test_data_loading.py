@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from sql_env.agent.prompts import get_system_prompt
 from sql_env.questions import QuestionLoadError
 from sql_env.training.config import GRPOConfig, LoraSettings
 from sql_env.training.data_loading import (
@@ -18,7 +19,6 @@ from sql_env.training.data_loading import (
     load_training_questions,
     schedule_prompts,
 )
-from sql_env.training.prompts import get_system_prompt
 
 MakeConfig = Callable[..., GRPOConfig]
 

@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from sql_env.agent.loading import load_model_and_tokenizer
 from sql_env.evaluation.run_folder import read_run
 from sql_env.questions import Dataset
 from sql_env.training.config import GRPOConfig
-from sql_env.training.data_loading import load_model_and_tokenizer, load_training_questions
+from sql_env.training.data_loading import load_training_questions
 from sql_env.training.demo import further_questions, run_demo
 from sql_env.training.run_log import RunLog
 from sql_env.training.tiny_model import TinyModelSize, train_tokenizer, untrained_model

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import torch
 
+from sql_env.agent.generation import Completion, layout_of
 from sql_env.training.config import GRPOConfig
 from sql_env.training.data_loading import load_question_prompts
-from sql_env.training.generation import Completion, layout_of
 from sql_env.training.rewards import REWARD_FUNCTIONS
 from sql_env.training.rollout import (
     PromptError,
@@ -176,7 +176,7 @@ def test_both_backends_play_the_same_greedy_episodes(
     chat_tokenizer: Any,
     tiny_config: Callable[..., GRPOConfig],
 ) -> None:
-    from sql_env.training.generation import Sampling, choose_backend
+    from sql_env.agent.generation import Sampling, choose_backend
 
     config = tiny_config(engine=engine, max_new_tokens=24)
     model = taught_llama()
@@ -204,8 +204,8 @@ def test_both_backends_play_the_same_greedy_episodes(
 def test_episodes_whose_turns_come_in_parts_are_the_same(
     taught_llama: Callable[[], Any], chat_tokenizer: Any, tiny_config: Callable[..., GRPOConfig]
 ) -> None:
-    from sql_env.training.engine import LockstepEngine
-    from sql_env.training.generation import Sampling
+    from sql_env.agent.engine.lockstep import LockstepEngine
+    from sql_env.agent.generation import Sampling
 
     config = tiny_config(max_new_tokens=24)
     records = list(questions_by_id(config).values())

@@ -14,7 +14,7 @@ from sql_env import SQLAction, SQLEnvironment
 from sql_env.core.database import Database
 from sql_env.models import QuestionRecord
 from sql_env.questions import load_questions
-from sql_env.training.canonical_sql import canonical_sql, comparisons, tables_in_order
+from sql_env.sql.canonical import canonical_sql, comparisons, tables_in_order
 from sql_env.training.recovery import recover
 from sql_env.training.trajectories import Trajectories, TrajectoryMix
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from sql_env.evaluation.episodes import EpisodeResult
+from sql_env.agent.episodes import EpisodeResult
 from sql_env.evaluation.metrics import wilson
 from sql_env.training.config import GRPOConfig
 from sql_env.training.data_loading import load_for_training, load_training_questions

@@ -1,0 +1,114 @@
+"""A model behind a chat endpoint, tested against a server process."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+httpx = pytest.importorskip("httpx")
+pytest.importorskip("uvicorn")
+
+from sql_env.agent.dialogue import Dialogue  # noqa: E402
+from sql_env.agent.endpoint import EndpointPolicy, EndpointSettings  # noqa: E402
+from sql_env.agent.parsing import parse_model_output  # noqa: E402
+from sql_env.agent.prompts import format_observation, get_system_prompt  # noqa: E402
+from sql_env.environment import SQLEnvironment  # noqa: E402
+from sql_env.evaluation.green_agent import EvaluationResult, evaluate  # noqa: E402
+
+DIALOGUE = Dialogue(get_system_prompt(), format_observation, parse_model_output)
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[str]:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    script = Path(__file__).parent / "chat_endpoint.py"
+    process = subprocess.Popen([sys.executable, str(script), str(port)])
+    address = f"http://127.0.0.1:{port}"
+    try:
+        for _ in range(200):
+            try:
+                httpx.get(f"{address}/statistics")
+                break
+            except httpx.TransportError:
+                time.sleep(0.1)
+        yield address
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def play(env: SQLEnvironment, server: str, model: str, **settings: Any) -> EvaluationResult:
+    questions = [q for q in env.questions if q.question_id == "music_count"]
+    one = SQLEnvironment(db_dir=env.db_dir, questions=questions)
+    policy = EndpointPolicy(
+        EndpointSettings(f"{server}/v1", model, first_pause=0.01, **settings), DIALOGUE
+    )
+    try:
+        return evaluate(one, policy, samples=6)
+    finally:
+        policy.close()
+
+
+def test_plays_and_counts_tokens(music: SQLEnvironment, server: str) -> None:
+    result = play(music, server, "actor", temperature=0.5, max_new_tokens=99, seed=3)
+    assert result.success_rate == 1.0
+    assert result.summary.tokens == {
+        "prompt_tokens": 6 * (100 + 101 + 102),
+        "completion_tokens": 6 * 3 * 5,
+    }
+    body = httpx.get(f"{server}/statistics").json()["last_body"]
+    assert (body["temperature"], body["max_tokens"], body["seed"]) == (0.5, 99, 3)
+    assert [message["role"] for message in body["messages"]] == [
+        "system", "user", "assistant", "user", "assistant", "user",
+    ]  # fmt: skip
+
+
+def test_asks_for_all_episodes_at_once(music: SQLEnvironment, server: str) -> None:
+    play(music, server, "actor", concurrency=6)
+    assert httpx.get(f"{server}/statistics").json()["most_at_once"] >= 3
+
+
+def test_tries_again_when_the_endpoint_is_busy(music: SQLEnvironment, server: str) -> None:
+    assert play(music, server, "busy").success_rate == 1.0
+
+
+def test_gives_up_in_the_end(music: SQLEnvironment, server: str) -> None:
+    result = play(music, server, "broken", retries=2)
+    assert result.n_completed == 0
+    error = result.episodes[0].error
+    assert "gave no answer in 3 tries: status 503: overloaded" in error
+
+
+def test_a_refusal_is_not_tried_again(music: SQLEnvironment, server: str) -> None:
+    before = httpx.get(f"{server}/statistics").json()["requests"]
+    result = play(music, server, "locked")
+    assert "refused the request: status 401" in result.episodes[0].error
+    assert httpx.get(f"{server}/statistics").json()["requests"] == before + 6
+
+
+def test_sends_its_key(music: SQLEnvironment, server: str) -> None:
+    assert play(music, server, "locked", api_key="secret").success_rate == 1.0
+
+
+def test_does_not_wait_for_ever(music: SQLEnvironment, server: str) -> None:
+    result = play(music, server, "slow", timeout=0.2, retries=0, concurrency=6)
+    assert "ReadTimeout" in result.episodes[0].error
+
+
+def test_an_answer_that_is_no_chat_completion(music: SQLEnvironment, server: str) -> None:
+    result = play(music, server, "nonsense")
+    assert "not with a chat completion: <html>hello</html>" in result.episodes[0].error
+
+
+def test_nobody_there(music: SQLEnvironment) -> None:
+    result = play(music, "http://127.0.0.1:9", "actor", retries=1)
+    assert "ConnectError" in result.episodes[0].error

@@ -1,0 +1,420 @@
+"""The engine writes what `generate` writes, whatever the turns, lengths and modes."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch.nn import functional
+
+from sql_env.agent.engine.decode_loop import draw_tokens
+from sql_env.agent.engine.lockstep import LockstepEngine, UnsupportedModelError
+from sql_env.agent.generation import Completion, GenerateBackend, Sampling, choose_backend
+from sql_env.training.config import GRPOConfig
+from sql_env.training.data_loading import load_for_training
+
+STOP = [2, *range(7, 40)]  # many, so that random models finish turns at different lengths
+
+
+def contexts_of(lengths: list[int], seed: int = 0, shared: int = 0) -> list[list[int]]:
+    draw = random.Random(seed)
+    start = [draw.randrange(40, 500) for _ in range(shared)]
+    return [start + [draw.randrange(40, 500) for _ in range(length)] for length in lengths]
+
+
+def backends(model: Any, sampling: Sampling, **options: Any) -> tuple[LockstepEngine, Any]:
+    engine = LockstepEngine(model, stop_ids=STOP, sampling=sampling, max_length=512, **options)
+    return engine, GenerateBackend(model, stop_ids=STOP, pad_id=0, sampling=sampling)
+
+
+def tokens_read_by(engine: LockstepEngine, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Grows with every forward of the engine, by how many tokens it is given."""
+    read: list[int] = []
+    forward = engine._forward
+
+    def counted(tokens: torch.Tensor, *rest: Any) -> torch.Tensor:
+        read.append(tokens.numel())
+        return forward(tokens, *rest)
+
+    monkeypatch.setattr(engine, "_forward", counted)
+    return read
+
+
+@pytest.fixture(params=["llama", "qwen3"])
+def make_model(
+    request: pytest.FixtureRequest,
+    make_llama: Callable[..., Any],
+    make_qwen3: Callable[..., Any],
+) -> Callable[..., Any]:
+    return make_llama if request.param == "llama" else make_qwen3
+
+
+def test_greedy_tokens_equal_generate_over_several_turns(make_model: Callable[..., Any]) -> None:
+    engine, reference = backends(make_model(), Sampling(20, temperature=0))
+    talks = contexts_of([3, 40, 17, 1, 90, 40], shared=20)
+    draw = random.Random(1)
+    lengths = set()
+    for _ in range(4):
+        mine, theirs = engine.generate(talks), reference.generate(talks)
+        assert [turn.ids for turn in mine] == [turn.ids for turn in theirs]
+        lengths |= {len(turn.ids) for turn in mine}
+        grown = [
+            talk + turn.ids + contexts_of([draw.randrange(1, 30)], seed=draw.randrange(99))[0]
+            for talk, turn in zip(talks, mine, strict=True)
+        ]
+        # Some episodes end, others go on.
+        talks = [talk for talk in grown if draw.random() < 0.8]
+    assert len(lengths) > 1, "no turn ended early: the test says nothing about shrinking"
+
+
+def test_the_likeliest_tokens_are_noted_at_each_place(make_model: Callable[..., Any]) -> None:
+    model = make_model()
+    engine, _ = backends(model, Sampling(16, temperature=0, choices=3))
+    talks = contexts_of([5, 30, 90, 12])
+    turns = engine(talks)
+    assert len({len(ids) for ids in turns}) > 1, "no turn ended early: nothing was moved together"
+    for talk, ids, noted in zip(talks, turns, engine.choices, strict=True):
+        logits = model(torch.tensor([talk + ids])).logits[0].detach()
+        likely = functional.log_softmax(logits, dim=-1)[len(talk) - 1 : -1].topk(3)
+        assert [[token for token, _ in place] for place in noted] == likely.indices.tolist()
+        chances = torch.tensor([[chance for _, chance in place] for place in noted])
+        torch.testing.assert_close(chances, likely.values, atol=1e-4, rtol=1e-4)
+
+
+def test_sampled_logprobs_equal_a_full_forward(make_model: Callable[..., Any]) -> None:
+    model = make_model()
+    engine, _ = backends(model, Sampling(16, temperature=0.7))
+    torch.manual_seed(3)
+    talks = contexts_of([5, 30, 30])
+    for _ in range(2):
+        for talk, turn in zip(talks, engine.generate(talks), strict=True):
+            logits = model(torch.tensor([talk + turn.ids])).logits[0].detach()
+            logprobs = functional.log_softmax(logits / 0.7, dim=-1)[len(talk) - 1 : -1]
+            expected = logprobs.gather(1, torch.tensor(turn.ids)[:, None]).squeeze(1)
+            torch.testing.assert_close(torch.tensor(turn.logprobs), expected, atol=1e-4, rtol=1e-4)
+            talk += [*turn.ids, 77, 78]
+
+
+def test_contexts_that_begin_anew_are_read_anew(make_llama: Callable[..., Any]) -> None:
+    engine, reference = backends(make_llama(), Sampling(8, temperature=0))
+    first = contexts_of([60, 70, 80])
+    turns = engine.generate(first)
+    # The second conversation was cut to another beginning; the third goes on.
+    cut = first[1][:10] + first[1][40:] + turns[1].ids + [99]
+    longer = [cut, first[2] + turns[2].ids + [88, 89]]
+    assert engine(longer) == [turn.ids for turn in reference.generate(longer)]
+
+
+def test_another_turn_than_the_one_written_is_read_from_where_it_parts(
+    make_llama: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine, reference = backends(make_llama(), Sampling(8, temperature=0))
+    first = contexts_of([60, 70, 80])
+    engine.generate(first)
+    # Twice as many of each, and none goes on with what was written.
+    others = [[*talk, 450 + n] for talk in first for n in range(2)]
+    read = tokens_read_by(engine, monkeypatch)
+    assert engine(others) == [turn.ids for turn in reference.generate(others)]
+    read_again = sum(read) - 8 * len(others)  # all but the decoding
+    assert read_again < 1.5 * sum(map(len, first)), "what was cached is read again"
+    assert engine(first) == [turn.ids for turn in reference.generate(first)]
+
+
+def test_stragglers_go_on_when_asked_again(make_model: Callable[..., Any]) -> None:
+    engine, reference = backends(make_model(), Sampling(20, temperature=0), stragglers=0.5)
+    talks = contexts_of([3, 40, 17, 1, 90, 40, 22, 8], shared=20)
+    draw = random.Random(1)
+    parts_of_turns = set()
+    for _ in range(3):
+        expected = [turn.ids for turn in reference.generate(talks)]
+        turns: dict[int, Completion] = {}
+        parts = [0] * len(talks)
+        while going := [i for i in range(len(talks)) if i not in turns or not turns[i].finished]:
+            asked = [talks[i] + (turns[i].ids if i in turns else []) for i in going]
+            for i, part in zip(going, engine.generate(asked), strict=True):
+                turns[i] = turns[i].then(part) if i in turns else part
+                parts[i] += 1
+            assert sum(not turns[i].finished for i in going) <= len(going) // 2
+        assert [turns[i].ids for i in range(len(talks))] == expected
+        assert all(len(turn.logprobs or []) == len(turn.ids) for turn in turns.values())
+        parts_of_turns |= set(parts)
+        talks = [
+            talk + ids + contexts_of([draw.randrange(1, 30)], seed=draw.randrange(99))[0]
+            for talk, ids in zip(talks, expected, strict=True)
+        ]
+    assert len(parts_of_turns) > 1, "no turn was left unfinished: the test says nothing"
+
+
+def test_a_straggler_may_fill_the_window(make_llama: Callable[..., Any]) -> None:
+    model = make_llama()
+    sampling = Sampling(60, temperature=0)
+    options: dict[str, Any] = {"stop_ids": [1], "sampling": sampling, "max_length": 128}
+    engine = LockstepEngine(model, stragglers=0.5, **options)
+    first, second = contexts_of([68, 68])
+    engine._loop._stop_ids = torch.tensor([engine.generate([first])[0].ids[5]])
+    turn, other = engine.generate([first, second])
+    assert turn.finished != other.finished
+    late, context = (turn, first) if other.finished else (other, second)
+    (rest,) = engine.generate([context + late.ids])
+    whole = late.then(rest)
+    assert whole.finished and len(whole.ids) <= 60
+    assert whole.ids == engine.generate([context])[0].ids
+
+
+def test_one_long_part_does_not_make_the_others_long(
+    make_llama: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine, reference = backends(make_llama(), Sampling(4, temperature=0))
+    talks = contexts_of([400, *[5] * 12])
+    read = tokens_read_by(engine, monkeypatch)
+    assert engine(talks) == [turn.ids for turn in reference.generate(talks)]
+    decoded = 4 * len(talks)
+    assert sum(read) - decoded < 1.5 * sum(map(len, talks)), "padded to the longest"
+
+
+def test_equal_contexts_sample_independently(make_llama: Callable[..., Any]) -> None:
+    engine, _ = backends(make_llama(initializer_range=0.05), Sampling(8))
+    context = contexts_of([50])[0]
+    assert len({tuple(turn.ids) for turn in engine.generate([context] * 8)}) > 1
+
+
+def test_begin_takes_over_new_weights(make_llama: Callable[..., Any]) -> None:
+    model, other = make_llama(seed=0), make_llama(seed=1)
+    engine, _ = backends(model, Sampling(8, temperature=0))
+    _, reference = backends(other, Sampling(8, temperature=0))
+    talks = contexts_of([30, 20])
+    before = engine(talks)
+    model.load_state_dict(other.state_dict())
+    engine.begin()
+    assert engine(talks) == [turn.ids for turn in reference.generate(talks)] != before
+
+
+def test_a_shadow_follows_the_weights_and_leaves_the_model_alone(
+    make_llama: Callable[..., Any],
+) -> None:
+    model = make_llama()
+    engine, _ = backends(model, Sampling(8, temperature=0), shadow_dtype=torch.bfloat16)
+    halved = make_llama().to(torch.bfloat16)
+    _, reference = backends(halved, Sampling(8, temperature=0))
+    talks = contexts_of([30, 20])
+    assert engine(talks) == [turn.ids for turn in reference.generate(talks)]
+    assert next(model.parameters()).dtype == torch.float32
+    other = make_llama(seed=1)
+    model.load_state_dict(other.state_dict())
+    engine.begin()
+    _, reference = backends(other.to(torch.bfloat16), Sampling(8, temperature=0))
+    assert engine(talks) == [turn.ids for turn in reference.generate(talks)]
+
+
+def test_a_model_in_training_is_left_in_training(make_llama: Callable[..., Any]) -> None:
+    model = make_llama(attention_dropout=0.5)
+    _, reference = backends(model.eval(), Sampling(8, temperature=0))
+    talks = contexts_of([30, 20])
+    expected = [turn.ids for turn in reference.generate(talks)]
+    model.gradient_checkpointing_enable()
+    model.train()
+    attention = model.config._attn_implementation
+    engine, _ = backends(model, Sampling(8, temperature=0))
+    assert engine(talks) == expected
+    assert model.training and model.config._attn_implementation == attention
+    loss = model(torch.tensor([talks[0]]), labels=torch.tensor([talks[0]])).loss
+    loss.backward()
+    assert all(parameter.grad is not None for parameter in model.parameters())
+
+
+def test_an_adapter_plays_along(make_llama: Callable[..., Any]) -> None:
+    from peft import LoraConfig, get_peft_model
+
+    settings = LoraConfig(r=4, target_modules="all-linear", init_lora_weights=False)
+    plain = make_llama()
+    talks = contexts_of([30, 20])
+    without = backends(plain, Sampling(8, temperature=0))[0](talks)
+    model = get_peft_model(plain, settings)
+    engine, reference = backends(model, Sampling(8, temperature=0))
+    assert engine(talks) == [turn.ids for turn in reference.generate(talks)] != without
+
+
+def test_a_cache_grows_with_the_conversations(make_llama: Callable[..., Any]) -> None:
+    model = make_llama()
+    sampling = Sampling(8, temperature=0)
+    engine = LockstepEngine(model, stop_ids=STOP, sampling=sampling, max_length=3000)
+    reference = GenerateBackend(model, stop_ids=STOP, pad_id=0, sampling=sampling)
+    talks = contexts_of([400, 20])
+    talks = [talk + ids for talk, ids in zip(talks, engine(talks), strict=True)]
+    talks[0] += contexts_of([1500], seed=5)[0]
+    talks[1] += [50]
+    assert engine(talks) == [turn.ids for turn in reference.generate(talks)]
+
+
+def test_released_it_holds_no_more_than_in_the_beginning(make_llama: Callable[..., Any]) -> None:
+    engine, reference = backends(make_llama(), Sampling(8, temperature=0))
+    at_first = engine._cache.store.numel()
+    talks = contexts_of([30, 50, 12, 40, 9])
+    turns = engine.generate(talks)
+    assert engine._cache.store.numel() > at_first
+    engine.release()
+    assert engine._cache.store.numel() == at_first
+    longer = [talk + turn.ids + [77, 78] for talk, turn in zip(talks, turns, strict=True)]
+    mine, theirs = engine.generate(longer), reference.generate(longer)
+    assert [turn.ids for turn in mine] == [turn.ids for turn in theirs]
+
+
+def test_a_context_longer_than_the_window_is_refused(make_llama: Callable[..., Any]) -> None:
+    engine, _ = backends(make_llama(), Sampling(8))
+    with pytest.raises(ValueError, match="max_length 512"):
+        engine.generate(contexts_of([505]))
+
+
+def test_a_sliding_window_is_refused() -> None:
+    from transformers import MistralConfig, MistralForCausalLM
+
+    config = MistralConfig(
+        vocab_size=100,
+        hidden_size=32,
+        intermediate_size=32,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        num_key_value_heads=1,
+        sliding_window=64,
+    )
+    with pytest.raises(UnsupportedModelError, match="sliding window of 64"):
+        backends(MistralForCausalLM(config), Sampling(8))
+
+
+def test_capped_attention_is_refused() -> None:
+    from transformers import Gemma2Config, Gemma2ForCausalLM
+
+    config = Gemma2Config(
+        vocab_size=100,
+        hidden_size=32,
+        intermediate_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        num_key_value_heads=1,
+        head_dim=16,
+    )
+    with pytest.raises(UnsupportedModelError, match="softcap"):
+        backends(Gemma2ForCausalLM(config), Sampling(8))
+
+
+def test_attention_that_the_engine_would_get_wrong_is_refused() -> None:
+    """A difference smaller than what bf16 may make; in fp32 it is none of rounding."""
+    from transformers import GPTNeoConfig, GPTNeoForCausalLM
+
+    torch.manual_seed(0)
+    config = GPTNeoConfig(
+        vocab_size=100,
+        hidden_size=32,
+        intermediate_size=32,
+        num_layers=2,
+        num_heads=2,
+        attention_types=[[["global", "local"], 1]],
+        window_size=4,
+        bos_token_id=0,
+        eos_token_id=0,
+    )
+    with pytest.raises(UnsupportedModelError, match=r"does not agree .* logits differ by \d"):
+        backends(GPTNeoForCausalLM(config), Sampling(8))
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_the_rounding_of_a_deep_model_in_half_precision_is_no_reason_to_refuse(
+    make_llama: Callable[..., Any], seed: int
+) -> None:
+    """In bf16 the logits of such a model differ by a tenth between two orders of summing up."""
+    model = make_llama(seed=seed, num_hidden_layers=24, initializer_range=0.5)
+    engine, _ = backends(model, Sampling(4, temperature=0), shadow_dtype=torch.bfloat16)
+    assert all(turn.ids for turn in engine.generate(contexts_of([12, 5])))
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="torch compiles with gcc on a CPU")
+def test_compiled_layers_are_for_training_only(
+    make_llama: Callable[..., Any],
+    chat_tokenizer: Any,
+    tiny_config: Callable[..., GRPOConfig],
+    tmp_path: Path,
+) -> None:
+    from torch._dynamo.utils import counters
+
+    make_llama().save_pretrained(tmp_path)
+    chat_tokenizer.save_pretrained(tmp_path)
+    plain, _ = load_for_training(tiny_config(model_name=str(tmp_path)))
+    compiled, _ = load_for_training(tiny_config(model_name=str(tmp_path), compile_layers=True))
+    torch.compiler.reset()
+    counters.clear()
+    talks = contexts_of([30, 20])
+    engine, _ = backends(compiled.train(), Sampling(8, temperature=0))
+    _, reference = backends(plain, Sampling(8, temperature=0))
+    assert engine(talks) == [turn.ids for turn in reference.generate(talks)]
+    backends(compiled, Sampling(8, temperature=0))[1].generate(talks)
+    assert not counters["stats"], "layers were compiled to play"
+
+    tokens = torch.tensor(contexts_of([24, 24]))
+    losses = [
+        model.train()(tokens, labels=tokens, use_cache=False).loss for model in (compiled, plain)
+    ]
+    assert counters["stats"]["unique_graphs"] == 1, "the layers share what is compiled"
+    torch.testing.assert_close(*losses)
+    for loss in losses:
+        loss.backward()
+    for mine, theirs in zip(compiled.parameters(), plain.parameters(), strict=True):
+        torch.testing.assert_close(mine.grad, theirs.grad, atol=1e-4, rtol=1e-3)
+
+    compiled_so_far = dict(counters["stats"])
+    engine.begin()
+    assert engine(talks) == [turn.ids for turn in reference.generate(talks)]
+    assert counters["stats"] == compiled_so_far
+
+
+def test_a_model_with_attention_of_its_own_is_refused() -> None:
+    from transformers import BloomConfig, BloomForCausalLM
+
+    config = BloomConfig(vocab_size=100, hidden_size=32, n_layer=1, n_head=2)
+    with pytest.raises(UnsupportedModelError, match="Bloom"):
+        backends(BloomForCausalLM(config), Sampling(8))
+
+
+def test_drawn_tokens_follow_the_distribution() -> None:
+    torch.manual_seed(0)
+    probabilities = torch.tensor([0.5, 0.3, 0.15, 0.05])
+    logits = probabilities.log().expand(40_000, 4)
+    drawn, logprobs = draw_tokens(logits, Sampling(1))
+    counts = torch.bincount(drawn, minlength=4) / len(drawn)
+    torch.testing.assert_close(counts, probabilities, atol=0.01, rtol=0)
+    torch.testing.assert_close(logprobs, probabilities.log()[drawn])
+
+
+def test_top_p_leaves_only_the_likeliest() -> None:
+    torch.manual_seed(0)
+    probabilities = torch.tensor([0.5, 0.3, 0.15, 0.05])
+    logits = probabilities.log().expand(20_000, 4)
+    drawn, _ = draw_tokens(logits, Sampling(1, top_p=0.7))
+    counts = torch.bincount(drawn, minlength=4) / len(drawn)
+    torch.testing.assert_close(counts, torch.tensor([0.625, 0.375, 0, 0]), atol=0.012, rtol=0)
+
+
+def test_temperature_flattens() -> None:
+    logits = torch.tensor([[2.0, 0.0]])
+    _, logprobs = draw_tokens(logits.expand(100, 2), Sampling(1, temperature=2.0))
+    expected = functional.log_softmax(torch.tensor([1.0, 0.0]), dim=0)
+    assert set(logprobs.tolist()) <= set(expected.tolist())
+
+
+def test_what_the_engine_cannot_run_is_played_through_generate(
+    chat_tokenizer: Any,
+    tiny_config: Callable[..., GRPOConfig],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    from transformers import BloomConfig, BloomForCausalLM
+
+    shape = BloomConfig(vocab_size=len(chat_tokenizer), hidden_size=32, n_layer=1, n_head=2)
+    backend = choose_backend(BloomForCausalLM(shape), chat_tokenizer, tiny_config())
+    assert "playing through generate" in caplog.text
+    (turn,) = backend.generate([[40, 41, 42]])
+    assert 1 <= len(turn.ids) <= 12

@@ -1,0 +1,123 @@
+"""What can be said about a query before it is sent, from what the environment has shown."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from sql_env.agent.known_schema import KnownSchema
+from sql_env.environment import SQLEnvironment
+from sql_env.models import QuestionRecord, SQLAction
+from sql_env.questions import Dataset
+
+
+def known(env: SQLEnvironment, *described: str, question: int = 0) -> KnownSchema:
+    schema = KnownSchema()
+    schema.hear(env.reset(question_id=env.questions[question].question_id))
+    for table in described:
+        schema.hear(env.step(SQLAction(action_type="DESCRIBE", argument=table)))
+    return schema
+
+
+def test_the_tables_are_known_from_the_start(music: SQLEnvironment) -> None:
+    schema = known(music)
+    assert schema.complaint("SELECT 1 FROM singers") == "no such table: singers"
+    assert not schema.complaint("SELECT nme FROM singer")  # who knows?
+    assert not schema.complaint("SELECT singer.nme FROM singer")
+
+
+@pytest.mark.parametrize(
+    ("query", "complaint"),
+    [
+        ("SELECT singer.nme FROM singer", "no such column: singer.nme"),
+        ("SELECT nme FROM singer", "no such column: nme"),
+        ("SELECT T1.nme FROM singer AS T1", "no such column: T1.nme"),
+        ("SELECT singer.name FROM concert", "no such column: singer.name"),
+        ("SELECT singer.name FROM singer JOIN singer", "ambiguous column name: singer.name"),
+        ("SELECT 1 FROM singer JOIN singers", "no such table: singers"),
+        ("SELECT theme FROM concert GROUP BY", "incomplete input"),
+        ("SELECTconcert.theme FROM concert", 'near "SELECTconcert": syntax error'),
+        ("ANQUERY: SELECT 1\nFROM concert", 'near "ANQUERY": syntax error'),
+        ("SELECT theme FROM concert JOINsinger ON 1", "a JOIN clause is required before ON"),
+        ("SELECT theme FROM concert WHERE theme = 'x", 'unrecognized token: "\'x"'),
+        ("SELECT room(age) FROM singer", "no such function: room"),
+    ],
+)
+def test_the_columns_once_they_are_described(
+    music: SQLEnvironment, query: str, complaint: str
+) -> None:
+    assert known(music, "singer").complaint(query) == complaint
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT T1.theme FROM singer JOIN concert AS T1",  # concert is not described
+        "SELECT theme FROM singer, concert",
+        "SELECT 1; SELECT nme FROM singer",
+        "SELECT singer.theme FROM concert AS singer",
+        "; SELECT name FROM singer;",
+        "\xa0SELECT name FROM singer\xa0",
+        "-- all of them\nSELECT name FROM singer",
+        "WITH singer AS (SELECT * FROM concert) SELECT singer.theme FROM singer",
+        "SELECT singer.age FROM singer JOIN singer AS s WHERE s.age IN (SELECT age FROM concert)",
+        "SELECT '\ud800'",
+        "SELECT nme FROM singer WHERE name = '" + "x" * 100_000 + "'",
+        "WITH x AS (SELECT name AS n FROM singer) SELECT x.n FROM x",
+    ],
+)
+def test_nothing_is_claimed_that_is_not_known(music: SQLEnvironment, query: str) -> None:
+    assert not known(music, "singer").complaint(query)
+
+
+def test_what_does_more_than_read_is_not_even_compiled(music: SQLEnvironment) -> None:
+    """A PRAGMA acts when it is compiled: this one would leave the process no memory for SQLite."""
+    assert not known(music).complaint("PRAGMA hard_heap_limit = 1000")
+    assert not known(music).complaint("ATTACH 'elsewhere' AS x")
+    assert not music.step(SQLAction(action_type="QUERY", argument="SELECT name FROM singer")).error
+
+
+def test_odd_names_are_names(tmp_path: Path) -> None:
+    folder = tmp_path / "databases" / "odd"
+    folder.mkdir(parents=True)
+    with closing(sqlite3.connect(folder / "odd.sqlite")) as database:
+        database.execute('CREATE TABLE "order" ("first name" TEXT, "group" INT, "a""b" INT, ok)')
+        database.execute('CREATE TABLE "order items" (ÉTAT TEXT, état TEXT)')
+    record = QuestionRecord(
+        question_id="odd",
+        question_text="?",
+        database_name="odd",
+        gold_sql='SELECT ok FROM "order"',
+        gold_answer=[],
+        answer_type="list",
+        difficulty="easy",
+        tables_involved=["order"],
+        split="eval",
+    )
+    with SQLEnvironment(db_dir=tmp_path / "databases", questions=[record]) as env:
+        schema = known(env, "order")
+        both = known(env, "order", "order items")
+    assert not schema.complaint('SELECT price, état FROM "order items"')
+    assert not both.complaint('SELECT ÉTAT, état FROM "order items"')
+    assert not both.lacks('"ORDER items" ;')
+    assert both.lacks("orders")
+    assert both.complaint('SELECT price FROM "order items"') == "no such column: price"
+    for column in ('"first name"', '"group"', '"a""b"', "ok"):
+        assert not schema.complaint(f'SELECT "order".{column} FROM "order"')
+    assert schema.complaint('SELECT "order".last FROM "order"') == "no such column: order.last"
+
+
+def test_it_never_complains_about_a_query_that_works() -> None:
+    dataset = Dataset.embedded()
+    questions = [question for question in dataset.load() if question.split == "eval"]
+    with SQLEnvironment(db_dir=dataset.db_dir, questions=questions, step_budget=50) as env:
+        for number, question in enumerate(questions):
+            tables = env.reset(question_id=question.question_id).table_names
+            schema = known(env, *tables[::2], question=number)
+            assert not schema.complaint(question.gold_sql), question.gold_sql
+            schema = known(env, *tables, question=number)
+            assert not schema.complaint(question.gold_sql), question.gold_sql
+    assert len(questions) == 203

@@ -1,0 +1,180 @@
+"""The environment as an agent and as a programmer meet it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sql_env import SQLAction, SQLEnvironment, SQLObservation
+from sql_env.core.database import Limits
+from sql_env.environment import EpisodeError
+
+
+@pytest.fixture
+def env(music_dir: Path) -> Iterator[SQLEnvironment]:
+    with SQLEnvironment(music_dir / "questions", music_dir / "databases", step_budget=6) as env:
+        yield env
+
+
+def act(env: SQLEnvironment, kind: str, argument: str = "") -> SQLObservation:
+    return env.step(SQLAction(action_type=kind, argument=argument))
+
+
+def test_a_reset_shows_the_question_and_the_table_names_only(env: SQLEnvironment) -> None:
+    seen = env.reset(question_id="music_count")
+    assert seen.question == "How many singers are there?"
+    assert seen.table_names == ["Singer", "Concert", "Performance"]
+    assert (seen.schema_info, seen.result, seen.error, seen.reward) == ("", "", "", None)
+    assert seen.budget_remaining == 6
+
+
+def test_an_episode_to_a_correct_answer(env: SQLEnvironment) -> None:
+    env.reset(question_id="music_french")
+    described = act(env, "DESCRIBE", "singer")
+    assert "Country text" in described.result
+    assert described.schema_info == described.result
+    assert "Ann" in act(env, "SAMPLE", "Singer").result
+    found = act(env, "QUERY", "SELECT Name FROM Singer WHERE Country = 'France'")
+    assert found.result.splitlines() == ["Name", "Ann", "Bob"]
+    end = act(env, "ANSWER", "@last")
+    assert end.done and end.metadata["correct"] and end.metadata["stop_reason"] == "correct"
+    assert end.metadata["reward_parts"]["terminal"] == 1.0
+    assert end.action_history[0] == "DESCRIBE: singer"
+
+
+@pytest.mark.parametrize("answer", ["Ann, Bob", "bob\nann", '["Ann", "Bob"]', "Ann | Bob"])
+def test_answers_in_the_forms_people_write(env: SQLEnvironment, answer: str) -> None:
+    env.reset(question_id="music_french")
+    assert act(env, "ANSWER", answer).metadata["correct"]
+
+
+def test_a_wrong_answer_ends_the_episode_without_its_reward(env: SQLEnvironment) -> None:
+    env.reset(question_id="music_count")
+    end = act(env, "ANSWER", "5")
+    assert end.done and end.metadata["stop_reason"] == "wrong_answer"
+    assert end.metadata["reward_parts"]["terminal"] == 0.0
+
+
+def test_an_empty_result_needs_an_explicit_empty_answer(env: SQLEnvironment) -> None:
+    env.reset(question_id="music_nobody")
+    assert not act(env, "ANSWER", "0").metadata["correct"]
+    env.reset(question_id="music_nobody")
+    assert act(env, "ANSWER", "[]").metadata["correct"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "argument", "told"),
+    [
+        ("DESCRIBE", "singers", "Did you mean Singer?"),
+        ("SAMPLE", "nothing", "Tables: Singer, Concert, Performance"),
+        ("DESCRIBE", "", "needs an argument"),
+        ("QUERY", "  ", "one SELECT"),
+        ("QUERY", "SELEC 1", "syntax error"),
+        ("QUERY", "SELECT Nme FROM Singer", "no such column"),
+        ("QUERY", "DELETE FROM Singer", ""),
+        ("QUERY", "SELECT 1; SELECT 2", ""),
+        (
+            "QUERY",
+            "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM n) SELECT * FROM n",
+            "",
+        ),
+        ("LOOK", "Singer", "DESCRIBE, SAMPLE, QUERY, ANSWER"),
+        ("ANSWER", "@last", "successful QUERY"),
+        ("ANSWER", "", "needs an argument"),
+    ],
+)
+def test_a_mistake_is_an_observation_that_costs_a_step(
+    env: SQLEnvironment, kind: str, argument: str, told: str
+) -> None:
+    env.limits = Limits(seconds=0.2)
+    env.reset(question_id="music_count")
+    seen = act(env, kind, argument)
+    assert seen.error and told in seen.error
+    assert not seen.done and seen.result == ""
+    assert seen.step_count == 1 and seen.budget_remaining == 5
+    assert act(env, "QUERY", "SELECT 1").error == ""
+
+
+def test_the_budget_ends_the_episode(env: SQLEnvironment) -> None:
+    env.reset(question_id="music_count")
+    for _ in range(6):
+        seen = act(env, "DESCRIBE", "Singer")
+    assert seen.done and seen.metadata["stop_reason"] == "out_of_budget"
+
+
+def test_a_hint_about_a_column_uses_only_what_was_described(env: SQLEnvironment) -> None:
+    env.reset(question_id="music_count")
+    assert "Theme" not in act(env, "QUERY", "SELECT Them FROM Singer").error
+    act(env, "DESCRIBE", "Concert")
+    assert act(env, "QUERY", "SELECT Them FROM Singer").error.endswith("Concert.Theme?")
+
+
+def test_without_last_an_answer_must_be_typed(music_dir: Path) -> None:
+    dataset = (music_dir / "questions", music_dir / "databases")
+    with SQLEnvironment(*dataset, allow_last=False) as env:
+        env.reset(question_id="music_count")
+        act(env, "QUERY", "SELECT count(*) FROM Singer")
+        assert "type the answer" in act(env, "ANSWER", "@last").error
+        assert act(env, "ANSWER", "4").metadata["correct"]
+
+
+def test_step_without_an_episode_is_a_programming_error(env: SQLEnvironment) -> None:
+    with pytest.raises(EpisodeError, match=r"reset\(\) before step\(\)"):
+        act(env, "QUERY", "SELECT 1")
+    env.reset(question_id="music_count")
+    act(env, "ANSWER", "4")
+    with pytest.raises(EpisodeError, match="over"):
+        act(env, "QUERY", "SELECT 1")
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        ({"question_id": "none"}, "none"),
+        ({"split": "test"}, "eval"),
+        ({"split": "train", "index": 99}, r"0\.\.2"),
+    ],
+)
+def test_a_question_that_is_not_there(env: SQLEnvironment, asked: dict, told: str) -> None:
+    with pytest.raises(KeyError, match=told):
+        env.reset(**asked)
+
+
+def test_split_and_index_name_one_question(env: SQLEnvironment) -> None:
+    assert env.reset(split="eval", index=0).metadata["question_id"] == "music_nobody"
+    assert env.reset(split="train", index=1).metadata["question_id"] == "music_french"
+
+
+def test_the_same_seed_gives_the_same_episode_byte_for_byte(music_dir: Path) -> None:
+    def play(seed: int) -> str:
+        dataset = (music_dir / "questions", music_dir / "databases")
+        with SQLEnvironment(*dataset) as env:
+            seen = [env.reset(seed=seed)]
+            for kind, argument in [("DESCRIBE", "Singer"), ("QUERY", "SELECT 1"), ("ANSWER", "4")]:
+                seen.append(act(env, kind, argument))
+            return "".join(item.model_dump_json() for item in seen)
+
+    assert play(3) == play(3)
+    assert len({play(seed) for seed in range(12)}) > 1
+
+
+def test_state_follows_the_episode_and_holds_no_gold(env: SQLEnvironment) -> None:
+    env.reset(question_id="music_french")
+    act(env, "DESCRIBE", "Singer")
+    state = env.state
+    assert (state.step_count, state.described_tables, state.done) == (1, ["Singer"], False)
+    assert "SELECT" not in state.model_dump_json() and "Ann" not in state.model_dump_json()
+
+
+def test_an_environment_can_be_used_again_after_close(env: SQLEnvironment) -> None:
+    env.reset(question_id="music_count")
+    env.close()
+    assert env.state.done
+    assert env.reset(question_id="music_count").question
+
+
+def test_a_budget_below_one_is_refused(music_dir: Path) -> None:
+    with pytest.raises(ValueError, match="step_budget is 0"):
+        SQLEnvironment(music_dir / "questions", music_dir / "databases", step_budget=0)
