@@ -164,7 +164,7 @@ def compare_speed(
     records: list[QuestionRecord],
     options: argparse.Namespace,
 ) -> None:
-    sampling = Sampling(config.max_new_tokens)
+    sampling = Sampling(config.max_new_tokens, temperature=1.0)
     together = generate_of(model, tokenizer, sampling)
     engine = engine_of(model, config, sampling, options.graphs)
     longer = engine_of(model, config, sampling, options.graphs, short_cut=False)
@@ -316,7 +316,7 @@ def compare_waiting(
         engine = LockstepEngine(
             model,
             stop_ids=range(0, vocabulary, 30),
-            sampling=Sampling(128),
+            sampling=Sampling(128, temperature=1.0),
             max_length=config.max_context_tokens,
             cuda_graphs=options.graphs,
             stragglers=stragglers,

@@ -7,10 +7,18 @@ import os
 import shutil
 import signal
 import sqlite3
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
 import pytest
+from handmade import handmade_episode
+
+from sql_env.agent.episodes import EpisodeResult
+from sql_env.environment import SQLEnvironment
+from sql_env.questions import Dataset
+
+pytest_plugins = ["small_models"]
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 
@@ -97,3 +105,17 @@ def music_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
         rows = [record for record in records if record["split"] == split]
         (folder / "questions" / f"questions_{split}.json").write_text(json.dumps(rows))
     return folder
+
+
+@pytest.fixture
+def music(music_dir: Path) -> Iterator[SQLEnvironment]:
+    """An environment over that dataset."""
+    dataset = Dataset.at(music_dir)
+    with SQLEnvironment(db_dir=dataset.db_dir, questions=dataset.load()) as env:
+        yield env
+
+
+@pytest.fixture(scope="session")
+def make_episode() -> Callable[..., EpisodeResult]:
+    """Makes an episode by hand."""
+    return handmade_episode

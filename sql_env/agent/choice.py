@@ -6,15 +6,13 @@ import logging
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
+
+from sql_env.agent.policies import BatchPolicy, ConstantPolicy, OraclePolicy, Policy, RandomPolicy
+from sql_env.models import QuestionRecord
 
 if TYPE_CHECKING:
-    from sql_env.agent.dialogue import Dialogue
-    from sql_env.agent.policies import BatchPolicy, Policy
-    from sql_env.agent.second_thoughts import TokenGenerator
-    from sql_env.models import QuestionRecord
-
-logger = logging.getLogger(__name__)
+    from sql_env.agent.generation import Generator
 
 POLICY_HELP = (
     "random, oracle, constant (answers 0), constant:TEXT (constant:[] answers empty), "
@@ -23,11 +21,10 @@ POLICY_HELP = (
 )
 # As in training: a longer conversation is cut to its first turn and its last few.
 LONGEST_CONVERSATION = 4096
-# The likeliest other turns often lead nowhere either; more tries cost time on a CPU.
-REDRAWS = 8
-CHOICES = 4  # a fifth at one place is nearly always less likely than a second at another
 SECONDS_TO_CONNECT = 10
 DTYPES = ("float32", "bfloat16", "float16")
+
+Decoding = Literal["plain", "guided"]
 
 
 class PolicyChoiceError(ValueError):
@@ -36,11 +33,16 @@ class PolicyChoiceError(ValueError):
 
 @dataclass(frozen=True)
 class ModelOptions:
-    """What a model needs besides its name."""
+    """What a model needs besides its name.
+
+    Attributes:
+        base: the base model of an adapter.
+        decoding: `guided` draws turns again that are bound to fail.
+    """
 
     base: str | None = None
     temperature: float = 0.0
-    redraws: int = REDRAWS
+    decoding: Decoding = "plain"
     max_new_tokens: int = 256
     device: str | None = None
     dtype: str = "float32"
@@ -54,10 +56,10 @@ def build_policy(
     """The policy that `choice` names.
 
     Raises:
-        PolicyChoiceError: there is no such policy.
+        PolicyChoiceError: there is no such policy, or it cannot be had here.
     """
-    from sql_env.agent.policies import ConstantPolicy, OraclePolicy, RandomPolicy
-
+    # Every episode records what did not parse; a warning for each would break the progress bar.
+    logging.getLogger("sql_env.agent.parsing").setLevel(logging.ERROR)
     kind, _, rest = choice.partition(":")
     if choice == "random":
         return RandomPolicy(options.seed)
@@ -72,55 +74,32 @@ def build_policy(
     raise PolicyChoiceError(f"unknown policy {choice!r}: use one of {POLICY_HELP}")
 
 
-def _dialogue() -> Dialogue:
-    from sql_env.agent.dialogue import Dialogue
-    from sql_env.agent.prompts import format_observation, get_system_prompt
-    from sql_env.training import parsing
-
-    # Every episode records what did not parse; a warning for each would break the progress bar.
-    parsing.logger.setLevel(logging.ERROR)
-    return Dialogue(get_system_prompt(), format_observation, parsing.parse_model_output)
-
-
 def _model_policy(name: str, options: ModelOptions) -> BatchPolicy:
     try:
-        from sql_env.agent.conversation import ChatTemplateError
-        from sql_env.agent.engine.lockstep import LockstepEngine
-        from sql_env.agent.generation import stop_ids_of
+        from sql_env.agent.conversation import ChatLayout, ChatTemplateError
+        from sql_env.agent.guided import TEMPERATURE
         from sql_env.agent.loading import ModelLoadError
         from sql_env.agent.model_policy import ModelPolicy
-        from sql_env.agent.second_thoughts import SecondThoughts
 
         model, tokenizer = _load(name, options)
         window = getattr(model.config, "max_position_embeddings", None) or LONGEST_CONVERSATION
         window = min(window, LONGEST_CONVERSATION)
-        thinks_twice = options.temperature == 0 and options.redraws > 0
-        choices = CHOICES if thinks_twice else 0
-        player = _generator(model, tokenizer, options, window, choices=choices)
-        writer, thoughts = None, None
-        if thinks_twice and isinstance(player, LockstepEngine):  # `generate` notes no choices
-            writer = _generator(model, tokenizer, options, window)
-            thoughts = SecondThoughts(
-                player,
-                writer,
-                stop_ids=stop_ids_of(model, tokenizer),
-                max_new_tokens=options.max_new_tokens,
-            )
 
-        def release() -> None:
-            for generator in (player, writer):
-                if isinstance(generator, LockstepEngine):  # `generate` keeps nothing
-                    generator.release()
+        def generator(temperature: float) -> Generator:
+            import torch
+
+            from sql_env.agent.generation import Sampling, make_generator
+
+            torch.manual_seed(options.seed)
+            sampling = Sampling(options.max_new_tokens, temperature)
+            return make_generator(model, tokenizer, sampling, max_length=window)
 
         return ModelPolicy(
-            player,
-            tokenizer,
-            _dialogue(),
+            generator(options.temperature),
+            ChatLayout.of(tokenizer),
             max_tokens=window,
             max_new_tokens=options.max_new_tokens,
-            second_thoughts=thoughts,
-            redraws=options.redraws,
-            release=release,
+            resampler=generator(TEMPERATURE) if options.decoding == "guided" else None,
         )
     except ModuleNotFoundError as error:
         raise PolicyChoiceError(
@@ -158,33 +137,6 @@ def _load(name: str, options: ModelOptions) -> tuple[Any, Any]:
         raise PolicyChoiceError(f"no adapter for {options.base} in {name}: {error}") from error
 
 
-def _generator(
-    model: Any, tokenizer: Any, options: ModelOptions, window: int, *, choices: int = 0
-) -> TokenGenerator:
-    """The fast engine, or `generate` for models that it cannot run."""
-    import torch
-
-    from sql_env.agent.engine.lockstep import LockstepEngine, UnsupportedModelError
-    from sql_env.agent.generation import Sampling, stop_ids_of
-    from sql_env.agent.model_policy import HFGenerator
-
-    torch.manual_seed(options.seed)
-    stop_ids = stop_ids_of(model, tokenizer)
-    try:
-        sampling = Sampling(options.max_new_tokens, options.temperature, choices=choices)
-        return LockstepEngine(model, stop_ids=stop_ids, sampling=sampling, max_length=window)
-    except UnsupportedModelError as error:
-        logger.warning("%s: it plays through generate, more slowly and without redraws", error)
-        return HFGenerator(
-            model,
-            stop_ids=stop_ids,
-            pad_id=tokenizer.pad_token_id,
-            max_new_tokens=options.max_new_tokens,
-            temperature=options.temperature,
-            seed=options.seed,
-        )
-
-
 def _endpoint_policy(address: str, options: ModelOptions) -> BatchPolicy:
     model, at, url = address.rpartition("@")
     if not at or not url.startswith(("http://", "https://")):
@@ -207,7 +159,6 @@ def _endpoint_policy(address: str, options: ModelOptions) -> BatchPolicy:
         ) from error
     except httpx.HTTPError:
         pass
-
     settings = EndpointSettings(
         base_url=url,
         model=model,
@@ -217,4 +168,4 @@ def _endpoint_policy(address: str, options: ModelOptions) -> BatchPolicy:
         concurrency=options.concurrency,
         seed=options.seed,
     )
-    return EndpointPolicy(settings, _dialogue())
+    return EndpointPolicy(settings, guided=options.decoding == "guided")

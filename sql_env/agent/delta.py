@@ -29,7 +29,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from sql_env.evaluation.run_folder import current_versions
+from sql_env.provenance import current_versions
 
 DELTA_CONFIG, DELTA_WEIGHTS = "delta_config.json", "delta.safetensors"
 FORMAT = 1

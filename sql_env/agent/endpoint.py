@@ -1,25 +1,29 @@
 """A model behind an OpenAI-compatible chat endpoint plays.
 
-Requests of all running episodes go out together; what fails for a passing reason (busy, overloaded,
-timed out, connection lost) is tried again with growing pauses.
+Every episode sends its next request as soon as it has its observation. What fails for a passing
+reason (busy, overloaded, timed out, connection lost) is tried again with growing pauses.
 """
 
 from __future__ import annotations
 
 import random
 import time
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import Any
 
 import httpx
 
-from sql_env.agent.dialogue import Dialogue
+from sql_env.agent.guided import TEMPERATURE, TRIES, Guide, Replaced
+from sql_env.agent.model_policy import understood
+from sql_env.agent.prompts import format_observation, get_system_prompt
 from sql_env.models import SQLAction, SQLObservation
 
 PASSING_STATUS = frozenset({408, 409, 425, 429, 500, 502, 503, 504})
 LONGEST_PAUSE = 30.0
+
+Message = dict[str, str]
 
 
 class EndpointError(RuntimeError):
@@ -56,11 +60,16 @@ class EndpointSettings:
 
 
 class EndpointPolicy:
-    """Chats with an endpoint, one conversation per episode."""
+    """Chats with an endpoint, one conversation per episode; each goes its own way.
 
-    def __init__(self, settings: EndpointSettings, dialogue: Dialogue) -> None:
+    Args:
+        settings: where the model is and how it is asked.
+        guided: ask again, at a temperature, for turns that guided decoding objects to.
+    """
+
+    def __init__(self, settings: EndpointSettings, *, guided: bool = False) -> None:
         self._settings = settings
-        self._dialogue = dialogue
+        self._guided = guided
         key = {"Authorization": f"Bearer {settings.api_key}"} if settings.api_key else {}
         self._client = httpx.Client(
             headers=key,
@@ -68,45 +77,70 @@ class EndpointPolicy:
             limits=httpx.Limits(max_connections=settings.concurrency),
         )
         self._threads = ThreadPoolExecutor(settings.concurrency, "endpoint")
-        self._messages: dict[int, list[dict[str, str]]] = {}
+        self._messages: dict[int, list[Message]] = {}
+        self._guides: dict[int, Guide] = {}
+        self._asked: dict[Future[SQLAction], int] = {}
 
     def close(self) -> None:
         self._threads.shutdown(cancel_futures=True)
         self._client.close()
 
-    def select_actions(
-        self, observations: Sequence[SQLObservation], episodes: Sequence[int]
-    ) -> list[SQLAction | Exception]:
-        running = {}
-        for observation, episode in zip(observations, episodes, strict=True):
-            begun = [{"role": "system", "content": self._dialogue.system_prompt}]
-            messages = self._messages[episode] if observation.step_count else begun
-            words = self._dialogue.format_observation(observation)
-            running[episode] = [*messages, {"role": "user", "content": words}]
-        self._messages = running
-        return list(self._threads.map(self._answer, episodes))
+    def act(self, new: Mapping[int, SQLObservation]) -> dict[int, SQLAction | Exception]:
+        """The actions that have arrived, at least one; see `BatchPolicy`."""
+        for episode, observation in new.items():
+            if not observation.step_count:
+                self._messages[episode] = [{"role": "system", "content": get_system_prompt()}]
+                self._guides[episode] = Guide()
+            words = format_observation(observation)
+            self._messages[episode].append({"role": "user", "content": words})
+            self._guides[episode].hear(observation)
+            self._asked[self._threads.submit(self._answer, episode)] = episode
+        arrived, _ = wait(self._asked, return_when=FIRST_COMPLETED)
+        return {self._asked.pop(future): _outcome(future) for future in arrived}
 
-    def _answer(self, episode: int) -> SQLAction | Exception:
-        messages = self._messages[episode]
-        try:
-            reply = self._ask(messages)
-        except EndpointError as error:
-            return error
-        text, usage = _read(reply)
-        messages.append({"role": "assistant", "content": text})
-        return self._dialogue.understand(text, **usage)
+    def end(self, episode: int) -> None:
+        self._messages.pop(episode, None)
+        self._guides.pop(episode, None)
 
-    def _ask(self, messages: list[dict[str, str]]) -> dict[str, Any]:
+    def release(self) -> None:
+        pass
+
+    def _answer(self, episode: int) -> SQLAction:
+        messages, guide = self._messages[episode], self._guides[episode]
+        text, usage = _read(self._ask(messages, self._settings.temperature))
+        action = understood(text, **usage)
+        if self._guided and (reason := guide.objection(action)):
+            action = self._another(messages, guide, action, reason)
+        guide.add(action)
+        messages.append({"role": "assistant", "content": action.metadata["raw"]})
+        return action
+
+    def _another(
+        self, messages: list[Message], guide: Guide, first: SQLAction, reason: str
+    ) -> SQLAction:
+        """An action that nothing speaks against, or the first."""
+        spent = 0
+        for number in range(TRIES):
+            text, usage = _read(self._ask(messages, TEMPERATURE, retry=number + 1))
+            spent += usage.get("completion_tokens", 0)
+            if not guide.objection(understood(text)):
+                noted = Replaced(str(first.metadata["raw"]), reason, spent)
+                return understood(text, **usage, replaced=noted._asdict())
+        return first
+
+    def _ask(
+        self, messages: list[Message], temperature: float, *, retry: int = 0
+    ) -> dict[str, Any]:
         settings = self._settings
         url = f"{settings.base_url.rstrip('/')}/chat/completions"
         body: dict[str, Any] = {
             "model": settings.model,
             "messages": messages,
-            "temperature": settings.temperature,
+            "temperature": temperature,
             "max_tokens": settings.max_new_tokens,
         }
         if settings.seed is not None:
-            body["seed"] = settings.seed
+            body["seed"] = settings.seed + retry
         problem = ""
         for attempt in range(settings.retries + 1):
             pause = min(settings.first_pause * 2**attempt, LONGEST_PAUSE)
@@ -125,6 +159,13 @@ class EndpointPolicy:
                 # A spread keeps the requests of one batch from coming back all at once.
                 time.sleep(pause * random.uniform(0.75, 1.25))
         raise EndpointError(f"{url} gave no answer in {settings.retries + 1} tries: {problem}")
+
+
+def _outcome(future: Future[SQLAction]) -> SQLAction | Exception:
+    try:
+        return future.result()
+    except EndpointError as error:
+        return error
 
 
 def _asked_pause(response: httpx.Response) -> float | None:

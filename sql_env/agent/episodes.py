@@ -22,6 +22,7 @@ class Step(NamedTuple):
     result: str
     error: str
     error_kind: str | None
+    rows: int | None  # how many rows came back; None where the action returns none
     operational: float
     progress: float
     terminal: float
@@ -87,7 +88,7 @@ def _step_fields(step: Step) -> dict[str, Any]:
     """Only what is set: most steps have no error and no trace."""
     fields = step._asdict()
     parts = [fields.pop(name) for name in ("operational", "progress", "terminal")]
-    kept = {name: value for name, value in fields.items() if value}
+    kept = {name: value for name, value in fields.items() if value or value == 0}
     return {**kept, "reward": [round(part, 6) for part in parts]}
 
 
@@ -99,6 +100,7 @@ def _step_from(fields: dict[str, Any]) -> Step:
         result=fields.get("result", ""),
         error=fields.get("error", ""),
         error_kind=fields.get("error_kind"),
+        rows=fields.get("rows"),
         operational=operational,
         progress=progress,
         terminal=terminal,

@@ -1,7 +1,7 @@
-"""Where completions come from: transformers' `generate`, TRL's own backend, or our engine.
+"""Where completions come from: our engine, or transformers' `generate`.
 
-All of them turn a batch of contexts into completions; `begin` says that new episodes start and that
-the weights may have changed since the last ones.
+Both turn a batch of contexts into completions. Training adds a third, TRL's own (vLLM and the
+like), in `sql_env.training.rollout`.
 """
 
 from __future__ import annotations
@@ -9,33 +9,20 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
-
-from sql_env.agent.conversation import ChatLayout
-from sql_env.agent.model_policy import HFGenerator
-from sql_env.agent.second_thoughts import Choices
-
-if TYPE_CHECKING:
-    from trl import GRPOTrainer
-
-    from sql_env.training.config import GRPOConfig
+from typing import Any, NamedTuple, Protocol
 
 logger = logging.getLogger(__name__)
-
-# Most turns name a table; the few long queries go on beside the next turns of the others.
-_STRAGGLERS = 0.2
 
 
 class Completion(NamedTuple):
     """What a model wrote in one turn, and how likely each token was when it was sampled.
 
-    `choices` are the likeliest tokens at each place, where `Sampling` asks for them. A turn that is
-    not `finished` goes on when its context is asked about again, with these tokens at its end.
+    A turn that is not `finished` goes on when its context is asked about again, with these tokens
+    at its end.
     """
 
     ids: list[int]
     logprobs: list[float] | None
-    choices: Choices | None = None
     finished: bool = True
 
     def then(self, rest: Completion) -> Completion:
@@ -43,25 +30,20 @@ class Completion(NamedTuple):
         return Completion(
             self.ids + rest.ids,
             None if rest.logprobs is None else (self.logprobs or []) + rest.logprobs,
-            None if rest.choices is None else (self.choices or []) + rest.choices,
             rest.finished,
         )
 
 
 @dataclass(frozen=True)
 class Sampling:
-    """How the next token is drawn. A temperature of 0 takes the likeliest.
-
-    At each place the `choices` likeliest tokens are noted; 0 notes none.
-    """
+    """How the next token is drawn. A temperature of 0 takes the likeliest."""
 
     max_new_tokens: int
-    temperature: float = 1.0
+    temperature: float = 0.0
     top_p: float = 1.0
-    choices: int = 0
 
 
-class Backend(Protocol):
+class Generator(Protocol):
     """Generates one turn for many conversations."""
 
     def begin(self) -> None:
@@ -71,78 +53,94 @@ class Backend(Protocol):
         """One completion per context, each with at least one token."""
         ...
 
+    def release(self) -> None:
+        """Give back the memory that is held from call to call."""
 
-class GenerateBackend:
-    """`model.generate`, which reads every context from its beginning in every turn."""
+
+class TransformersGenerator:
+    """`model.generate` over a left-padded batch: it reads every context anew in every turn.
+
+    Args:
+        model: a transformers causal language model, with or without a PEFT adapter.
+        stop_ids: tokens that end a turn.
+        pad_id: fills the shorter contexts.
+        sampling: how tokens are drawn, and how many at most.
+    """
 
     def __init__(
         self, model: Any, *, stop_ids: Sequence[int], pad_id: int, sampling: Sampling
     ) -> None:
-        self._generate = HFGenerator(
-            model,
-            stop_ids=stop_ids,
-            pad_id=pad_id,
+        from transformers import GenerationConfig
+
+        self._model = model
+        self._stop_ids = frozenset(stop_ids)
+        self._pad_id = pad_id
+        drawn = {
+            "do_sample": True,
+            "temperature": sampling.temperature,
+            "top_k": 0,
+            "top_p": sampling.top_p,
+        }
+        self._config = GenerationConfig(
             max_new_tokens=sampling.max_new_tokens,
-            temperature=sampling.temperature,
-            top_p=sampling.top_p,
-            seed=None,
+            eos_token_id=sorted(self._stop_ids),
+            pad_token_id=pad_id,
+            **(drawn if sampling.temperature > 0 else {"do_sample": False}),
         )
 
     def begin(self) -> None:
         pass
 
-    def generate(self, contexts: Sequence[list[int]]) -> list[Completion]:
-        import torch
-
-        # Layers compiled for training would be compiled anew for every length.
-        with torch.compiler.set_stance("force_eager"):
-            return [Completion(ids, None) for ids in self._generate(list(contexts))]
-
-
-class TrainerBackend:
-    """Whatever TRL's trainer is set up with: vLLM, continuous batching or `generate`.
-
-    The only place that calls a private method of TRL.
-    """
-
-    def __init__(self, trainer: GRPOTrainer, max_new_tokens: int) -> None:
-        self._trainer = trainer
-        trainer.generation_config.max_new_tokens = max_new_tokens
-
-    def begin(self) -> None:
+    def release(self) -> None:
         pass
 
     def generate(self, contexts: Sequence[list[int]]) -> list[Completion]:
-        self._any_rank_plays(True)
-        ids, logprobs = self._trainer._generate_single_turn(list(contexts), None, {}, 1)
-        each = logprobs if logprobs is not None else [None] * len(ids)
-        return [Completion(list(turn), known) for turn, known in zip(ids, each, strict=True)]
-
-    def keep_company(self) -> None:
-        """Take part in the turns of ranks that still play, until none does.
-
-        Sharded weights and a vLLM server are used by all ranks at once: one that left when its own
-        episodes were over would keep the others waiting for ever.
-        """
-        idle = [self._trainer.processing_class.eos_token_id]
-        while self._any_rank_plays(False):
-            self._trainer._generate_single_turn([idle], None, {}, 1)
-
-    def _any_rank_plays(self, this_one: bool) -> bool:
         import torch
 
-        accelerator = self._trainer.accelerator
-        if accelerator.num_processes == 1:
-            return this_one
-        plays = torch.tensor([int(this_one)], device=accelerator.device)
-        return bool(accelerator.reduce(plays, "sum").item())
+        width = max(map(len, contexts))
+        padded = [[self._pad_id] * (width - len(ids)) + ids for ids in contexts]
+        mask = [[0] * (width - len(ids)) + [1] * len(ids) for ids in contexts]
+        device = self._model.device
+        was_training = self._model.training
+        self._model.eval()
+        # Layers compiled for training would be compiled anew for every length.
+        with torch.inference_mode(), torch.compiler.set_stance("force_eager"):
+            output = self._model.generate(
+                input_ids=torch.tensor(padded, device=device),
+                attention_mask=torch.tensor(mask, device=device),
+                generation_config=self._config,
+            )
+        self._model.train(was_training)
+        return [Completion(self._until_stop(ids), None) for ids in output[:, width:].tolist()]
+
+    def _until_stop(self, ids: list[int]) -> list[int]:
+        """Without the padding that a batch appends to those that stopped early."""
+        for position, token in enumerate(ids):
+            if token in self._stop_ids:
+                return ids[: position + 1]
+        return ids
 
 
-def choose_backend(model: Any, tokenizer: Any, config: GRPOConfig) -> Backend:
-    """The engine where it can run this model and the config does not forbid it."""
-    sampling = Sampling(config.max_new_tokens, config.temperature, config.top_p)
+def make_generator(
+    model: Any,
+    tokenizer: Any,
+    sampling: Sampling,
+    *,
+    max_length: int,
+    engine: bool = True,
+    copy_dtype: Any = None,
+    stragglers: float = 0.0,
+) -> Generator:
+    """The engine where it can run this model, `generate` where it cannot.
+
+    Args:
+        max_length: the longest conversation, completion included.
+        engine: False always takes `generate`.
+        copy_dtype: let the engine sample from a copy of the weights in this type.
+        stragglers: the share of the turns that the engine may leave unfinished in a call.
+    """
     stop_ids = stop_ids_of(model, tokenizer)
-    if config.engine == "auto":
+    if engine:
         from sql_env.agent.engine.lockstep import LockstepEngine, UnsupportedModelError
 
         try:
@@ -150,14 +148,14 @@ def choose_backend(model: Any, tokenizer: Any, config: GRPOConfig) -> Backend:
                 model,
                 stop_ids=stop_ids,
                 sampling=sampling,
-                max_length=config.max_context_tokens,
-                shadow_dtype=_shadow_dtype(model, config),
-                stragglers=_STRAGGLERS,
+                max_length=max_length,
+                copy_dtype=copy_dtype,
+                stragglers=stragglers,
             )
         except UnsupportedModelError as error:
-            logger.warning("%s; playing through generate instead", error)
+            logger.warning("%s; it plays through generate, more slowly", error)
     pad_id = tokenizer.pad_token_id
-    return GenerateBackend(
+    return TransformersGenerator(
         model,
         stop_ids=stop_ids,
         pad_id=tokenizer.eos_token_id if pad_id is None else pad_id,
@@ -165,21 +163,8 @@ def choose_backend(model: Any, tokenizer: Any, config: GRPOConfig) -> Backend:
     )
 
 
-def _shadow_dtype(model: Any, config: GRPOConfig) -> Any:
-    """On a GPU, weights that training casts in every forward are cast once per rollout."""
-    import torch
-
-    wanted = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(config.resolved_precision())
-    return wanted if model.device.type == "cuda" and model.dtype != wanted else None
-
-
 def stop_ids_of(model: Any, tokenizer: Any) -> list[int]:
     """Every token that ends a turn: the tokenizer's, and those of the generation config."""
     configured = model.generation_config.eos_token_id if model.generation_config else None
     listed = configured if isinstance(configured, list) else [configured]
     return sorted({tokenizer.eos_token_id, *listed} - {None})
-
-
-def layout_of(tokenizer: Any, config: GRPOConfig) -> ChatLayout:
-    """The chat layout that rollouts and the warm-up share."""
-    return ChatLayout.of(tokenizer, enable_thinking=config.enable_thinking)

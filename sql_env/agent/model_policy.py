@@ -1,254 +1,141 @@
-"""A language model plays: all running episodes are generated together.
-
-A greedy model that has once sent a query that fails will often send it again, word for word, until
-its steps are used up. So where it would repeat itself, write no SQL or what cannot be meant, use a
-name that it can know to be wrong, or believe at once that there is nothing, it may think twice: of
-the other turns that it might have written, the likeliest one that does none of this is played.
-Where only the pen slipped, that is put right instead.
-"""
+"""A language model plays: the turns of all running episodes are generated together."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from collections.abc import Mapping
 
 from sql_env.agent.conversation import ChatLayout, ContextWindowError, Conversation
-from sql_env.agent.dead_ends import DeadEnds
-from sql_env.agent.dialogue import Dialogue
-from sql_env.agent.second_thoughts import SecondThoughts, TokenGenerator
+from sql_env.agent.generation import Completion, Generator
+from sql_env.agent.guided import TRIES, Guide, Replaced
+from sql_env.agent.parsing import parse_model_output
+from sql_env.agent.prompts import format_observation, get_system_prompt
 from sql_env.models import SQLAction, SQLObservation
-
-_SLIPS_MENDED = 4  # in one turn
 
 
 class ModelPolicy:
-    """A causal language model behind a `generate` function.
+    """A causal language model behind a generator.
 
     Args:
-        generate: turns contexts into completions; `HFGenerator` or a faster one.
-        tokenizer: its chat template lays the turns out.
-        dialogue: the prompt and the parser.
+        generator: writes the turns; it may leave some unfinished.
+        layout: how the model's chat template lays the turns out.
         max_tokens: the model's window for context and completion together.
         max_new_tokens: the part of the window that a completion may need.
-        second_thoughts: over the same model; asked where `generate` would lead nowhere, as
-            `DeadEnds` knows it. None lets it.
-        redraws: how many other turns are tried, at most. (They were once drawn at random; runs
-            are recorded under this name.)
-        release: gives back the memory that the generators hold from call to call.
+        resampler: for guided decoding; over the same model, drawing at a temperature. None plays
+            every turn as the model wrote it.
     """
 
     def __init__(
         self,
-        generate: TokenGenerator,
-        tokenizer: Any,
-        dialogue: Dialogue,
+        generator: Generator,
+        layout: ChatLayout,
         *,
         max_tokens: int | None = None,
         max_new_tokens: int = 256,
-        second_thoughts: SecondThoughts | None = None,
-        redraws: int = 8,
-        release: Callable[[], None] = lambda: None,
+        resampler: Generator | None = None,
     ) -> None:
-        self._generate = generate
-        self._release = release
-        self._second_thoughts = second_thoughts
-        self._redraws = redraws
-        self._layout = ChatLayout.of(tokenizer)
-        self._dialogue = dialogue
+        self._generator = generator
+        self._resampler = resampler
+        self._layout = layout
         self._max_tokens = max_tokens
         self._max_new_tokens = max_new_tokens
-        self._conversations: dict[int, Conversation] = {}
-        self._dead_ends: dict[int, DeadEnds] = {}
+        self._talks: dict[int, Conversation] = {}
+        self._begun: dict[int, Completion] = {}  # turns that are not finished yet
+        self._guides: dict[int, Guide] = {}
 
-    def select_actions(
-        self, observations: Sequence[SQLObservation], episodes: Sequence[int]
-    ) -> list[SQLAction | Exception]:
+    def begin(self) -> None:
+        """New episodes start, perhaps with new weights."""
+        self._generator.begin()
+
+    def act(self, new: Mapping[int, SQLObservation]) -> dict[int, SQLAction | Exception]:
+        """The actions of the episodes whose turn is finished; see `BatchPolicy`."""
         chosen: dict[int, SQLAction | Exception] = {}
-        running: dict[int, Conversation] = {}
-        for observation, episode in zip(observations, episodes, strict=True):
+        for episode, observation in new.items():
             try:
-                running[episode] = self._listen(observation, episode)
+                self._listen(episode, observation)
             except ContextWindowError as error:
                 chosen[episode] = error
-        # Episodes that are not asked about any more are over: their conversations go.
-        self._conversations = running
-        contexts = [conversation.context_ids for conversation in running.values()]
-        self._dead_ends = {episode: self._dead_ends[episode] for episode in running}
-        completions = self._generate(contexts) if contexts else []
-        turns = dict(zip(running, completions, strict=True))
-        redrawn = self._written_instead(running, turns)
-        for episode, context in zip(running, contexts, strict=True):
-            ids = redrawn.get(episode, turns[episode])
-            text = running[episode].add_completion(ids)
-            trace = {"redrawn": True} if episode in redrawn else {}
-            action = self._dialogue.understand(
-                text, prompt_tokens=len(context), completion_tokens=len(ids), **trace
-            )
-            self._dead_ends[episode].add(action)
-            chosen[episode] = action
-        return [chosen[episode] for episode in episodes]
+        asked = [episode for episode in self._talks if episode not in chosen]
+        if not asked:
+            return chosen
+        contexts = [self._context(episode) for episode in asked]
+        for episode, part in zip(asked, self._generator.generate(contexts), strict=True):
+            begun = self._begun.get(episode)
+            self._begun[episode] = begun.then(part) if begun else part
+        turns = {e: self._begun.pop(e) for e in asked if self._begun[e].finished}
+        replaced = self._replaced(turns) if self._resampler else {}
+        for episode, turn in turns.items():
+            talk = self._talks[episode]
+            trace = {"prompt_tokens": len(talk.context_ids), "completion_tokens": len(turn.ids)}
+            if turn.ids[-1] not in self._layout.stop_ids:
+                trace["cut_off"] = True
+            if episode in replaced:
+                turn, noted = replaced[episode]
+                trace["replaced"] = noted._asdict()
+            text = talk.add_completion(turn.ids, turn.logprobs)
+            chosen[episode] = action = understood(text, **trace)
+            if episode in self._guides:
+                self._guides[episode].add(action)
+        return chosen
 
-    def make_room(self) -> None:
-        self._release()
+    def end(self, episode: int) -> Conversation | None:
+        """Forget an episode; what was said in it."""
+        self._begun.pop(episode, None)
+        self._guides.pop(episode, None)
+        return self._talks.pop(episode, None)
 
-    def _written_instead(
-        self, running: dict[int, Conversation], turns: dict[int, list[int]]
-    ) -> dict[int, list[int]]:
-        """Other turns for the episodes whose turn leads nowhere, where a better one is found."""
-        thoughts = self._second_thoughts
-        if thoughts is None:
-            return {}
-        tries: dict[int, Iterator[list[int]]] = {}
-        # Bound to fail too, but without that slip, or at least in another way.
-        runs: dict[int, list[int]] = {}
-        new: dict[int, list[int]] = {}
-        found: dict[int, list[int]] = {}
-        for number, (episode, ids) in enumerate(turns.items()):
-            if not self._leads_nowhere(episode, ids):
-                continue
-            openings = thoughts.openings(number, ids)
-            tries[episode] = self._openings(episode, running[episode], openings)
-            mended = self._mended(episode, ids)
-            if not self._leads_nowhere(episode, mended):
-                found[episode] = mended
-            elif mended != ids and not self._repeats(episode, mended):
-                runs[episode] = mended
-        stuck = {episode for episode in tries if self._repeats(episode, turns[episode])}
-        for _ in range(self._redraws):
-            # One after the other, for each that leads nowhere tells more about those to come.
-            begun = {
-                episode: opening
-                for episode, others in tries.items()
-                if episode not in found and (opening := next(others, None))
-            }
-            if not begun:
-                break
-            written = thoughts.written(
-                [running[episode].context_ids for episode in begun], list(begun.values())
-            )
-            for episode, turn in zip(begun, written, strict=True):
-                ids = self._mended(episode, turn)
-                if not self._leads_nowhere(episode, ids):
-                    found[episode] = ids
-                elif episode in stuck and not self._repeats(episode, ids):
-                    new.setdefault(episode, ids)
-        return runs | new | found
+    def release(self) -> None:
+        """Give back the memory that the generators hold."""
+        for generator in (self._generator, self._resampler):
+            if generator is not None:
+                generator.release()
 
-    def _mended(self, episode: int, ids: list[int]) -> list[int]:
-        """A turn with its slips of the pen put right; itself where there are none."""
-        ending = [token for token in ids[-1:] if token in self._layout.stop_ids]
-        for _ in range(_SLIPS_MENDED):
-            text = self._layout.decode(ids)
-            if not self._leads_nowhere(episode, ids):
-                break
-            if (mended := self._dead_ends[episode].mended(text)) == text:
-                break
-            ids = [*self._layout.encode(mended), *ending]
-        return ids
-
-    def _openings(
-        self, episode: int, conversation: Conversation, openings: Iterable[list[int]]
-    ) -> Iterator[list[int]]:
-        """Those that fit into the window and do not lead nowhere yet."""
-        used = len(conversation.context_ids) + self._max_new_tokens
-        room = None if self._max_tokens is None else self._max_tokens - used
-        dead_ends = self._dead_ends[episode]
-        return (
-            opening
-            for opening in openings
-            if (room is None or len(opening) <= room)
-            and not dead_ends.lie_ahead(self._layout.decode(opening))
-        )
-
-    def _leads_nowhere(self, episode: int, ids: list[int]) -> bool:
-        return self._dead_ends[episode].leads_to(self._action(ids))
-
-    def _repeats(self, episode: int, ids: list[int]) -> bool:
-        return self._dead_ends[episode].repeats(self._action(ids))
-
-    def _action(self, ids: list[int]) -> SQLAction:
-        return self._dialogue.parse(self._layout.decode(ids))
-
-    def _listen(self, observation: SQLObservation, episode: int) -> Conversation:
-        words = self._dialogue.format_observation(observation)
-        if observation.step_count == 0:
-            self._dead_ends[episode] = DeadEnds()
-            self._dead_ends[episode].hear(observation)
-            return Conversation(
+    def _listen(self, episode: int, observation: SQLObservation) -> None:
+        words = format_observation(observation)
+        if observation.step_count:
+            self._talks[episode].add_observation(words)
+        else:
+            self._talks[episode] = Conversation(
                 self._layout,
-                self._dialogue.system_prompt,
+                get_system_prompt(),
                 words,
                 max_tokens=self._max_tokens,
                 reserve=self._max_new_tokens,
             )
-        self._dead_ends[episode].hear(observation)
-        conversation = self._conversations[episode]
-        conversation.add_observation(words)
-        return conversation
+            if self._resampler is not None:
+                self._guides[episode] = Guide()
+        if episode in self._guides:
+            self._guides[episode].hear(observation)
+
+    def _context(self, episode: int) -> list[int]:
+        ids = self._talks[episode].context_ids
+        return ids + self._begun[episode].ids if episode in self._begun else ids
+
+    def _replaced(self, turns: Mapping[int, Completion]) -> dict[int, tuple[Completion, Replaced]]:
+        """Other turns for those that guided decoding objects to, where one is found."""
+        assert self._resampler is not None
+        reasons = {e: self._guides[e].objection(self._action(t)) for e, t in turns.items()}
+        open_ones = [episode for episode, reason in reasons.items() if reason]
+        spent = dict.fromkeys(open_ones, 0)
+        found: dict[int, tuple[Completion, Replaced]] = {}
+        for _ in range(TRIES):
+            if not open_ones:
+                break
+            contexts = [self._talks[episode].context_ids for episode in open_ones]
+            for episode, turn in zip(open_ones, self._resampler.generate(contexts), strict=True):
+                spent[episode] += len(turn.ids)
+                if not self._guides[episode].objection(self._action(turn)):
+                    original = self._layout.decode(turns[episode].ids)
+                    noted = Replaced(original, reasons[episode], spent[episode])
+                    found[episode] = turn, noted
+            open_ones = [episode for episode in open_ones if episode not in found]
+        return found
+
+    def _action(self, turn: Completion) -> SQLAction:
+        return parse_model_output(self._layout.decode(turn.ids))
 
 
-class HFGenerator:
-    """`model.generate` over a left-padded batch, greedy or sampled.
-
-    Args:
-        model: a transformers causal language model, with or without a PEFT adapter.
-        stop_ids: tokens that end a completion.
-        pad_id: fills the shorter contexts.
-        max_new_tokens: the longest completion.
-        temperature: 0 takes the likeliest token; above 0 samples.
-        top_p: samples from the likeliest tokens that make up this share.
-        seed: makes a sampled run repeatable, with the same batches on the same device; None
-            goes on from the present state of torch's generator.
-    """
-
-    def __init__(
-        self,
-        model: Any,
-        *,
-        stop_ids: Sequence[int],
-        pad_id: int,
-        max_new_tokens: int = 256,
-        temperature: float = 0.0,
-        top_p: float = 1.0,
-        seed: int | None = 0,
-    ) -> None:
-        import torch
-        from transformers import GenerationConfig
-
-        if seed is not None:
-            torch.manual_seed(seed)
-        self._model = model
-        self._stop_ids = frozenset(stop_ids)
-        self._pad_id = pad_id
-        sampling = {"do_sample": True, "temperature": temperature, "top_k": 0, "top_p": top_p}
-        self._config = GenerationConfig(
-            max_new_tokens=max_new_tokens,
-            eos_token_id=sorted(self._stop_ids),
-            pad_token_id=pad_id,
-            **(sampling if temperature > 0 else {"do_sample": False}),
-        )
-
-    def __call__(self, contexts: list[list[int]]) -> list[list[int]]:
-        import torch
-
-        width = max(map(len, contexts))
-        padded = [[self._pad_id] * (width - len(ids)) + ids for ids in contexts]
-        mask = [[0] * (width - len(ids)) + [1] * len(ids) for ids in contexts]
-        device = self._model.device
-        was_training = self._model.training
-        self._model.eval()
-        with torch.inference_mode():
-            output = self._model.generate(
-                input_ids=torch.tensor(padded, device=device),
-                attention_mask=torch.tensor(mask, device=device),
-                generation_config=self._config,
-            )
-        self._model.train(was_training)
-        return [self._until_stop(ids) for ids in output[:, width:].tolist()]
-
-    def _until_stop(self, ids: list[int]) -> list[int]:
-        """Without the padding that a batch appends to those that stopped early."""
-        for position, token in enumerate(ids):
-            if token in self._stop_ids:
-                return ids[: position + 1]
-        return ids
+def understood(text: str, **trace: object) -> SQLAction:
+    """The action in a model's text, with the text itself as its trace."""
+    action = parse_model_output(text)
+    noted = {"raw": text, "parsed": True, **trace, **action.metadata}
+    return action.model_copy(update={"metadata": noted})

@@ -1,45 +1,235 @@
-"""Play planned episodes, one after the other or many side by side, and record them."""
+"""The one loop that plays episodes: evaluation, rollouts, demonstrations and `sql-env play` use it.
+
+    for played in play(env, policy, plan_of(env.questions)):
+        print(played.episode.correct)
+
+A policy chooses one action at a time for one episode, or for many episodes side by side. In the
+second case it need not answer for all of them at once: whoever is still thinking is asked again
+together with the others' next turns, so that one long turn or one slow request keeps nobody
+waiting. Where the memory does not hold all episodes, those under way begin again, half as many at
+a time.
+"""
 
 from __future__ import annotations
 
 import logging
-import re
-from collections.abc import Generator, Iterable, Sequence
-from functools import partial
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from time import perf_counter
 from typing import NamedTuple
 
+from sql_env.agent.conversation import Conversation
 from sql_env.agent.episodes import EpisodeResult, Step, shortened_gold
-from sql_env.agent.policies import BatchPolicy, FrugalPolicy, Policy, SeededPolicy
+from sql_env.agent.policies import BatchPolicy, Policy, SeededPolicy
 from sql_env.environment import SQLEnvironment
 from sql_env.models import QuestionRecord, SQLAction, SQLObservation
 
 logger = logging.getLogger(__name__)
 
-BROKE_OFF = "error"
-EnvironmentMaker = partial[SQLEnvironment]
-_QUOTED = re.compile(r"""('[^']*'|"[^"]*")""")
+BROKE_OFF = "error"  # why an episode ended that the policy or the environment broke off
+REPEATED = "repeated"  # why an episode ended under `end_on_repeat`
 
-
-def spelling(action: SQLAction | Step) -> tuple[str, str]:
-    """An action by its words: the same twice is a repetition, however it is spaced.
-
-    Nor do capitals make it another, except in quotes, where a comparison may hang on them.
-    """
-    parts = _QUOTED.split(" ".join(action.argument.split()))
-    parts[::2] = map(str.lower, parts[::2])
-    return action.action_type, "".join(parts)
+Watcher = Callable[[SQLObservation, SQLAction | None], None]
+"""Told what every episode begins with, and then every action with what came of it."""
 
 
 class PlannedEpisode(NamedTuple):
     """A question to be played, and which of its samples this is."""
 
     record: QuestionRecord
-    sample: int
+    sample: int = 0
 
     @property
     def key(self) -> tuple[str, int]:
         return self.record.question_id, self.sample
+
+
+class Played(NamedTuple):
+    """An episode that is over: its place in the plan, its record, and what a model said in it."""
+
+    number: int
+    episode: EpisodeResult
+    conversation: Conversation | None
+
+
+def plan_of(records: Iterable[QuestionRecord]) -> list[PlannedEpisode]:
+    """One episode for every record; one that comes again is another sample of its question."""
+    plan: list[PlannedEpisode] = []
+    times: dict[str, int] = {}
+    for record in records:
+        sample = times.get(record.question_id, 0)
+        times[record.question_id] = sample + 1
+        plan.append(PlannedEpisode(record, sample))
+    return plan
+
+
+def play(
+    env: SQLEnvironment,
+    policy: Policy | BatchPolicy,
+    plan: Iterable[PlannedEpisode],
+    *,
+    seed: int = 0,
+    together: int | None = None,
+    end_on_repeat: bool = False,
+    watch: Watcher | None = None,
+) -> Iterator[Played]:
+    """Play the episodes of `plan`; each is yielded as soon as it is over.
+
+    An episode whose policy or database raises ends with that error; the others go on.
+
+    Args:
+        env: says which questions, databases and rules; the episodes play in copies of it.
+        seed: is recorded, and seeds a policy that draws at random, anew for every episode.
+        together: how many episodes a batch policy plays side by side; default: all.
+        end_on_repeat: end an episode at an action that was played before.
+        watch: is told every step.
+    """
+    return _Loop(env, policy, list(plan), seed, together, end_on_repeat, watch).run()
+
+
+class _Loop:
+    def __init__(
+        self,
+        env: SQLEnvironment,
+        policy: Policy | BatchPolicy,
+        plan: list[PlannedEpisode],
+        seed: int,
+        together: int | None,
+        end_on_repeat: bool,
+        watch: Watcher | None,
+    ) -> None:
+        self._env = env
+        if isinstance(policy, BatchPolicy):
+            self._policy: BatchPolicy = policy
+            self._together = together or len(plan)
+        else:  # such a policy may remember the last observation
+            self._policy = _OneByOne(policy, seed)
+            self._together = 1
+        self._plan = plan
+        self._waiting = deque(range(len(plan)))
+        self._live: dict[int, RunningEpisode] = {}
+        self._new: dict[int, SQLObservation] = {}  # what the policy has not heard yet
+        self._idle: list[SQLEnvironment] = []
+        self._seed = seed
+        self._end_on_repeat = end_on_repeat
+        self._watch = watch
+
+    def run(self) -> Iterator[Played]:
+        try:
+            while self._waiting or self._live:
+                yield from self._begin_episodes()
+                if self._live:
+                    yield from self._play_turns()
+        finally:
+            for env in [*self._idle, *(episode.env for episode in self._live.values())]:
+                env.close()
+
+    def _begin_episodes(self) -> Iterator[Played]:
+        while self._waiting and len(self._live) < self._together:
+            number = self._waiting.popleft()
+            env = self._idle.pop() if self._idle else self._env.another()
+            episode = RunningEpisode(env, self._plan[number], self._seed)
+            self._live[number] = episode
+            if isinstance(self._policy, _OneByOne):
+                self._policy.begin_episode(episode.planned)
+            try:
+                episode.begin()
+            # Whatever is wrong with one question's database costs one episode, not all.
+            except Exception as error:
+                yield self._leave(number, error)
+            else:
+                self._tell(number)
+
+    def _play_turns(self) -> Iterator[Played]:
+        started = perf_counter()
+        failed: Exception | None = None
+        actions: Mapping[int, SQLAction | Exception] = {}
+        try:
+            actions = self._policy.act(self._new)
+        except Exception as error:
+            if len(self._live) == 1 or not ran_out_of_memory(error):
+                failed = error
+        else:
+            self._new = {}
+            yield from self._advance(actions, perf_counter() - started)
+            return
+        if failed is not None:  # nobody can say which episode it was: resuming plays them again
+            for number in list(self._live):
+                yield self._leave(number, failed)
+        else:
+            # Not where the error is handled: it holds on to what was too much.
+            self._begin_again()
+
+    def _advance(
+        self, actions: Mapping[int, SQLAction | Exception], seconds: float
+    ) -> Iterator[Played]:
+        for episode in self._live.values():
+            episode.policy_seconds += seconds / len(self._live)
+        for number, action in actions.items():
+            episode = self._live[number]
+            if isinstance(action, Exception):
+                yield self._leave(number, action)
+                continue
+            try:
+                episode.advance(action)
+            except Exception as error:  # as in `_begin_episodes`
+                yield self._leave(number, error)
+                continue
+            seen = episode.observation
+            if seen.done or (self._end_on_repeat and seen.metadata.get("repeated")):
+                if self._watch is not None:
+                    self._watch(seen, action)
+                yield self._leave(number)
+            else:
+                self._tell(number, action)
+
+    def _tell(self, number: int, action: SQLAction | None = None) -> None:
+        self._new[number] = self._live[number].observation
+        if self._watch is not None:
+            self._watch(self._new[number], action)
+
+    def _leave(self, number: int, error: Exception | None = None) -> Played:
+        episode = self._live.pop(number)
+        self._new.pop(number, None)
+        self._idle.append(episode.env)
+        return Played(number, episode.finish(error), self._policy.end(number))
+
+    def _begin_again(self) -> None:
+        numbers = list(self._live)
+        self._together = len(numbers) // 2
+        logger.warning(
+            "too little memory for %d episodes at once: they begin again, %d at a time",
+            len(numbers),
+            self._together,
+        )
+        for number in reversed(numbers):
+            self._idle.append(self._live.pop(number).env)
+            self._policy.end(number)
+            self._waiting.appendleft(number)
+        self._new = {}
+        self._policy.release()
+
+
+class _OneByOne:
+    """A policy for one episode at a time, in the shape of one for many."""
+
+    def __init__(self, policy: Policy, seed: int) -> None:
+        self._select_action = policy.select_action
+        self._begin_episode = policy.begin_episode if isinstance(policy, SeededPolicy) else None
+        self._seed = seed
+
+    def begin_episode(self, planned: PlannedEpisode) -> None:
+        if self._begin_episode is not None:
+            self._begin_episode(f"{self._seed}/{planned.record.question_id}/{planned.sample}")
+
+    def act(self, new: Mapping[int, SQLObservation]) -> dict[int, SQLAction | Exception]:
+        return {number: self._select_action(seen) for number, seen in new.items()}
+
+    def end(self, episode: int) -> None:
+        pass
+
+    def release(self) -> None:
+        pass
 
 
 class RunningEpisode:
@@ -48,10 +238,10 @@ class RunningEpisode:
     def __init__(self, env: SQLEnvironment, planned: PlannedEpisode, seed: int) -> None:
         self.env = env
         self.planned = planned
+        self.policy_seconds = 0.0
         self._seed = seed
         self._steps: list[Step] = []
         self._environment_seconds = 0.0
-        self._policy_seconds = 0.0
         self.observation: SQLObservation  # from `begin` on
 
     def begin(self) -> None:
@@ -59,14 +249,14 @@ class RunningEpisode:
         self.observation = self.env.reset(question_id=self.planned.record.question_id)
         self._environment_seconds = perf_counter() - started
 
-    def advance(self, action: SQLAction, policy_seconds: float) -> None:
-        """Play `action`, which took the policy `policy_seconds` to choose."""
+    def advance(self, action: SQLAction) -> None:
+        """Play `action` and record what came of it."""
         started = perf_counter()
         self.observation = seen = self.env.step(action)
         self._environment_seconds += perf_counter() - started
-        self._policy_seconds += policy_seconds
         metadata = seen.metadata
         parts = metadata["reward_parts"]
+        shown = seen.shown
         self._steps.append(
             Step(
                 action.action_type,
@@ -74,6 +264,7 @@ class RunningEpisode:
                 seen.result,
                 seen.error,
                 metadata.get("error_kind"),
+                len(shown.rows) if shown is not None and shown.columns else None,
                 parts["operational"],
                 parts["progress"],
                 parts["terminal"],
@@ -81,21 +272,8 @@ class RunningEpisode:
             )
         )
 
-    @property
-    def repeats_itself(self) -> bool:
-        """The last action was played before."""
-        played = [spelling(step) for step in self._steps]
-        return bool(played) and played[-1] in played[:-1]
-
-    def finish(
-        self, error: BaseException | None = None, *, stop_reason: str = BROKE_OFF
-    ) -> EpisodeResult:
-        """The record.
-
-        Args:
-            error: what broke the episode off.
-            stop_reason: of an episode that the environment did not end.
-        """
+    def finish(self, error: Exception | None = None) -> EpisodeResult:
+        """The record; `error` is what broke the episode off."""
         record = self.planned.record
         metadata = self.observation.metadata if error is None else {}
         return EpisodeResult(
@@ -111,101 +289,11 @@ class RunningEpisode:
             steps=tuple(self._steps),
             correct=metadata.get("correct", False),
             verdict=metadata.get("verdict", ""),
-            stop_reason=metadata.get("stop_reason", stop_reason),
+            stop_reason=metadata.get("stop_reason", BROKE_OFF if error else REPEATED),
             error="" if error is None else f"{type(error).__name__}: {error}",
             environment_seconds=self._environment_seconds,
-            policy_seconds=self._policy_seconds,
+            policy_seconds=self.policy_seconds,
         )
-
-
-def play_in_turn(
-    env: SQLEnvironment, policy: Policy, plan: Iterable[PlannedEpisode], seed: int
-) -> Generator[EpisodeResult, None, None]:
-    """One episode after the other."""
-    begin_episode = policy.begin_episode if isinstance(policy, SeededPolicy) else None
-    select_action = policy.select_action
-    for planned in plan:
-        episode = RunningEpisode(env, planned, seed)
-        try:
-            if begin_episode is not None:
-                begin_episode(f"{seed}/{planned.record.question_id}/{planned.sample}")
-            episode.begin()
-            while not episode.observation.done:
-                started = perf_counter()
-                action = select_action(episode.observation)
-                episode.advance(action, perf_counter() - started)
-        # Whatever a policy or a database gets wrong must cost one episode, not the evaluation.
-        except Exception as error:
-            yield episode.finish(error)
-        else:
-            yield episode.finish()
-
-
-def play_together(
-    env: SQLEnvironment,
-    policy: BatchPolicy,
-    plan: Sequence[PlannedEpisode],
-    seed: int,
-    batch_size: int,
-) -> Generator[EpisodeResult, None, None]:
-    """Up to `batch_size` episodes side by side; one that ends makes room for the next.
-
-    Where the memory does not hold so many, those under way begin again, half as many at a time.
-    """
-    make = environment_maker(env)
-    waiting = list(enumerate(plan))[::-1]
-    live: dict[int, RunningEpisode] = {}
-
-    def leave(number: int, error: Exception | None = None) -> EpisodeResult:
-        episode = live.pop(number)
-        episode.env.close()
-        return episode.finish(error)
-
-    while waiting or live:
-        while waiting and len(live) < batch_size:
-            number, planned = waiting.pop()
-            live[number] = RunningEpisode(make(questions=[planned.record]), planned, seed)
-            try:
-                live[number].begin()
-            except Exception as error:  # as in play_in_turn
-                yield leave(number, error)
-        numbers = list(live)
-        started = perf_counter()
-        too_many = False
-        try:
-            actions = policy.select_actions([live[n].observation for n in numbers], numbers)
-        except Exception as error:
-            too_many = len(numbers) > 1 and ran_out_of_memory(error)
-            if not too_many:  # the batch is lost; resuming the run plays it again
-                for number in numbers:
-                    yield leave(number, error)
-                continue
-        if too_many:  # no longer where the error is handled, for it holds on to what was too much
-            batch_size = len(numbers) // 2
-            logger.warning(
-                "too little memory for %d episodes at once: they begin again, %d at a time",
-                len(numbers),
-                batch_size,
-            )
-            for number in reversed(numbers):
-                episode = live.pop(number)
-                episode.env.close()
-                waiting.append((number, episode.planned))
-            if isinstance(policy, FrugalPolicy):
-                policy.make_room()
-            continue
-        seconds = (perf_counter() - started) / len(numbers)
-        for number, action in zip(numbers, actions, strict=True):
-            if isinstance(action, Exception):
-                yield leave(number, action)
-                continue
-            try:
-                live[number].advance(action, seconds)
-            except Exception as error:
-                yield leave(number, error)
-            else:
-                if live[number].observation.done:
-                    yield leave(number)
 
 
 def ran_out_of_memory(error: BaseException) -> bool:
@@ -216,19 +304,4 @@ def ran_out_of_memory(error: BaseException) -> bool:
     kinds = {kind.__name__ for kind in type(error).__mro__}
     return bool(kinds & {"MemoryError", "OutOfMemoryError"}) or (
         "can't allocate memory" in str(error)
-    )
-
-
-def environment_maker(env: SQLEnvironment) -> EnvironmentMaker:
-    """Makes environments with the rules and databases of `env`, for episodes beside it.
-
-    Picklable, so that it can be sent to another process.
-    """
-    return partial(
-        SQLEnvironment,
-        db_dir=env.db_dir,
-        step_budget=env.step_budget,
-        reward=env.reward_config,
-        limits=env.limits,
-        allow_last=env.allow_last,
     )

@@ -7,16 +7,20 @@ that an honest score must beat; the oracle is the ceiling, and it too reads only
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
-from typing import Protocol, runtime_checkable
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Protocol, TypeVar, runtime_checkable
 from zlib import crc32
 
-from sql_env.core.database import quote_identifier
-from sql_env.core.render import CUT_MARK
+from sql_env.agent.conversation import Conversation
+from sql_env.core.query_result import QueryResult
+from sql_env.core.render import CUT_MARK, ROWS_SHOWN, render_cell, render_row
+from sql_env.core.schema import quote_identifier
 from sql_env.models import QuestionRecord, SQLAction, SQLObservation
 
 EMPTY_ANSWER = "[]"
 LAST_RESULT = "@last"
+
+_Item = TypeVar("_Item")
 
 
 class Policy(Protocol):
@@ -29,25 +33,27 @@ class Policy(Protocol):
 
 @runtime_checkable
 class BatchPolicy(Protocol):
-    """Chooses for all running episodes at once, so that a model can generate them together."""
+    """Chooses for many running episodes, so that a model can generate their turns together."""
 
-    def select_actions(
-        self, observations: Sequence[SQLObservation], episodes: Sequence[int]
-    ) -> Sequence[SQLAction | Exception]:
-        """One action per observation; `episodes` says which episode each belongs to.
+    def act(self, new: Mapping[int, SQLObservation]) -> Mapping[int, SQLAction | Exception]:
+        """Actions for running episodes, by their numbers.
 
-        An observation with `step_count == 0` begins its episode, and an episode that is not asked
-        about any more is over. An exception in the place of an action ends that episode alone.
+        Args:
+            new: what episodes have observed since the last call; one with `step_count == 0`
+                begins its episode.
+
+        Returns:
+            One action or more. Episodes that are left out are still thinking, and are asked again
+            in the next call. An exception in the place of an action ends that episode alone.
         """
         ...
 
+    def end(self, episode: int) -> Conversation | None:
+        """Forget an episode that is over, or begins again; what a model said in it."""
+        ...
 
-@runtime_checkable
-class FrugalPolicy(Protocol):
-    """A policy that holds memory for the episodes it plays."""
-
-    def make_room(self) -> None:
-        """Give it back: there was too little, and every episode begins again."""
+    def release(self) -> None:
+        """Give back memory that is held for episodes: there was too little."""
         ...
 
 
@@ -89,7 +95,8 @@ class RandomPolicy:
 
     def _query(self, table: str, observation: SQLObservation) -> str:
         source = quote_identifier(table)
-        columns = _described_columns(table, observation.schema_info)
+        described = (schema for schema in observation.described if schema.name == table)
+        columns = [column.name for schema in described for column in schema.columns]
         if not columns or self._below(10) < 3:
             return f"SELECT count(*) FROM {source}"
         column = quote_identifier(self._pick(columns))
@@ -100,30 +107,16 @@ class RandomPolicy:
         queried = any(entry.startswith("QUERY: ") for entry in observation.action_history)
         if queried and observation.metadata.get("allow_last", True) and self._below(2):
             return LAST_RESULT
-        rows = observation.result.split("\n")[1:]
-        return self._pick(self._pick(rows).split(" | ")) if rows else str(self._below(10))
+        rows = observation.shown.rows[:ROWS_SHOWN] if observation.shown else ()
+        return render_cell(self._pick(self._pick(rows))) if rows else str(self._below(10))
 
-    def _pick(self, items: Sequence[str]) -> str:
+    def _pick(self, items: Sequence[_Item]) -> _Item:
         return items[self._below(len(items))]
 
     def _below(self, limit: int) -> int:
         """Knuth's MMIX generator. To seed Python's own anew costs as much as some steps do."""
         self._state = (self._state * 6364136223846793005 + 1442695040888963407) % 2**64
         return (self._state >> 33) % limit
-
-
-def _described_columns(table: str, schema_info: str) -> list[str]:
-    """The column names of `table`, where it has been described."""
-    start = f"\n\n{schema_info}".find(f"\n\n{table} (")
-    if start < 0:
-        return []
-    lines = schema_info[start:].partition("\n\n")[0].split("\n")[1:]
-    own = f" {table}."
-    return [
-        line.removeprefix(own).partition(" ")[0]
-        for line in lines
-        if " -> " not in line and " = " not in line
-    ]
 
 
 class OraclePolicy:
@@ -148,24 +141,22 @@ class OraclePolicy:
         if observation.step_count == len(tables):
             return SQLAction(action_type="QUERY", argument=record.gold_sql)
         allow_last = observation.metadata.get("allow_last", True)
-        answer = answer_from_result(observation.result, allow_last=allow_last)
+        if observation.shown is None or not observation.shown.ok:
+            return SQLAction(action_type="ANSWER", argument=EMPTY_ANSWER)
+        answer = answer_from_result(observation.shown, allow_last=allow_last)
         return SQLAction(action_type="ANSWER", argument=answer)
 
 
-_ROWS_LEFT_OUT = re.compile(r"\(\d+ rows, the first \d+ shown\)")
+def answer_from_result(result: QueryResult, *, allow_last: bool = True) -> str:
+    """What to answer after a query.
 
-
-def answer_from_result(result: str, *, allow_last: bool = True) -> str:
-    """What to answer after reading a query's rendered result.
-
-    The rows are typed out where all of them are shown in full; else the result is referred to.
+    The rows are typed out where an observation shows all of them in full; else the result is
+    referred to.
     """
-    rows = result.split("\n")[1:]
-    if rows == ["(no rows)"]:
+    if not result.rows:
         return EMPTY_ANSWER
-    cut = any(CUT_MARK in row for row in rows)
-    if rows and _ROWS_LEFT_OUT.fullmatch(rows[-1]):
-        rows, cut = rows[:-1], True
+    rows = [render_row(row) for row in result.rows[:ROWS_SHOWN]]
+    cut = len(result.rows) > ROWS_SHOWN or any(CUT_MARK in row for row in rows)
     return LAST_RESULT if cut and allow_last else "\n".join(rows)
 
 

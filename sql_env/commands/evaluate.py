@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -13,9 +14,34 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from sql_env.agent.choice import POLICY_HELP, REDRAWS, PolicyChoiceError
+from sql_env.agent.choice import POLICY_HELP, PolicyChoiceError
 
 EMBEDDED = "embedded"
+
+
+class Decoding(StrEnum):
+    """How a model's turns are drawn."""
+
+    plain = "plain"
+    guided = "guided"
+
+
+DecodingOption = Annotated[
+    Decoding,
+    typer.Option(
+        help="plain plays every turn as the model wrote it; guided draws turns again that repeat "
+        "an action or use names that are not there."
+    ),
+]
+OldRedrawsOption = Annotated[str | None, typer.Option("--redraws", hidden=True)]
+
+
+def check_redraws(given: str | None) -> None:
+    """Version 0.1 had this option."""
+    if given is not None:
+        raise PolicyChoiceError(
+            "--redraws is gone: models are decoded plainly; --decoding guided is what is left of it"
+        )
 
 
 def register(app: typer.Typer) -> None:
@@ -60,15 +86,8 @@ def evaluate_command(
         int, typer.Option(min=1, help="How many times each question is played (pass@k).")
     ] = 1,
     temperature: Annotated[float, typer.Option(min=0, help="0 is greedy.")] = 0.0,
-    redraws: Annotated[
-        int,
-        typer.Option(
-            min=0,
-            help="Where a greedy model would repeat itself, write no SQL or what cannot be meant, "
-            "use a name that it can know to be wrong, or believe an empty result at once, up to "
-            "so many other turns are tried, the likeliest first; 0: never.",
-        ),
-    ] = REDRAWS,
+    decoding: DecodingOption = Decoding.plain,
+    redraws: OldRedrawsOption = None,
     step_budget: Annotated[int, typer.Option(min=1, help="Steps per episode.")] = 15,
     no_last: Annotated[
         bool, typer.Option("--no-last", help="No ANSWER: @last; answers must be typed out.")
@@ -99,6 +118,7 @@ def evaluate_command(
     from sql_env.evaluation.run_folder import RunConfig, RunError, read_run
 
     with user_errors():
+        check_redraws(redraws)
         if resume is not None:
             if policy:
                 raise RunError("--resume takes its policy from the run: leave --policy out")
@@ -119,7 +139,7 @@ def evaluate_command(
                 allow_last=not no_last,
                 base=base,
                 temperature=temperature,
-                redraws=redraws,
+                decoding=decoding.value,
                 max_new_tokens=max_new_tokens,
                 batch_size=batch_size,
                 device=device,
@@ -150,13 +170,14 @@ def compare_command(
     """Two runs over the same questions, in pairs: what was won, what was lost."""
     from sql_env.commands.evaluation_display import show_comparison
     from sql_env.evaluation.comparison import compare
-    from sql_env.evaluation.run_folder import read_run
+    from sql_env.evaluation.run_folder import differences, read_run
 
     with user_errors():
         old, new = read_run(before), read_run(after)
         comparison = compare(old.episodes, new.episodes)
     if as_json:
-        typer.echo(json.dumps(comparison.to_dict(), indent=2, ensure_ascii=False))
+        found = {"differences": differences(old.config, new.config), **comparison.to_dict()}
+        typer.echo(json.dumps(found, indent=2, ensure_ascii=False))
     else:
         show_comparison(old, new, comparison)
 

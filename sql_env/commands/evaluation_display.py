@@ -23,7 +23,7 @@ from rich.table import Table
 from sql_env.agent.episodes import EpisodeResult
 from sql_env.evaluation.comparison import Comparison
 from sql_env.evaluation.metrics import DIFFICULTIES, Rate, Summary
-from sql_env.evaluation.run_folder import Run
+from sql_env.evaluation.run_folder import Run, differences
 
 if TYPE_CHECKING:
     from sql_env.commands.evaluation_run import PlayedRun
@@ -174,8 +174,10 @@ def _behaviour_table(runs: Sequence[PlayedRun]) -> Table:
     row("use SAMPLE", lambda s: _percent(s.sample_share.rate))
     if any(summary.recovery.n for summary in summaries):
         row("recovered", lambda s: _share_of(s.recovery) if s.recovery.n else "-")
-    if any(summary.correction.n > summary.recovery.n for summary in summaries):
-        row("… or corrected", lambda s: _share_of(s.correction) if s.correction.n else "-")
+    if any(summary.replaced.rate for summary in summaries):
+        row("turns replaced", lambda s: f"{_percent(s.replaced.rate)}, {s.extra_tokens:,} tokens")
+    if any(summary.cut_off for summary in summaries):
+        row("turns cut off", lambda s: str(s.cut_off))
     row("SQL errors", lambda s: _listed(s.error_kinds) or "none")
     if any(summary.parse_rate is not None for summary in summaries):
         # Of a policy that thinks for no time at all the environment's share means nothing.
@@ -198,8 +200,12 @@ def show_comparison(before: Run, after: Run, comparison: Comparison) -> None:
     ):
         table.add_row(label, escape(run.name), escape(run.config.policy), _percent(rate))
     console.print(table)
-    if before.config.dataset_hash != after.config.dataset_hash:
-        console.print("[yellow]the datasets differ: only questions with the same id are paired[/]")
+    for name, (old, new) in differences(before.config, after.config).items():
+        if name != "policy":  # it stands in the table
+            console.print(
+                f"[yellow]{name.replace('_', ' ')} differs:[/] {escape(f'{old} → {new}')}",
+                highlight=False,
+            )
     if comparison.only_before or comparison.only_after:
         console.print(
             f"[yellow]not paired: {comparison.only_before} questions only before, "

@@ -13,17 +13,8 @@ from sql_env.commands.evaluate import EMBEDDED
 from sql_env.commands.evaluation_display import LiveLine
 from sql_env.environment import SQLEnvironment
 from sql_env.evaluation.green_agent import EvaluationResult, evaluate
-from sql_env.evaluation.run_folder import (
-    Run,
-    RunConfig,
-    RunError,
-    RunFolder,
-    current_commit,
-    current_machine,
-    current_versions,
-    dataset_hash,
-    now,
-)
+from sql_env.evaluation.run_folder import Run, RunConfig, RunError, RunFolder, dataset_hash
+from sql_env.provenance import current_commit, current_machine, current_versions, now
 
 EPISODES_ON_A_CPU = 32
 
@@ -89,7 +80,7 @@ def _policy(config: RunConfig, env: SQLEnvironment) -> Any:
     options = ModelOptions(
         base=config.base,
         temperature=config.temperature,
-        redraws=config.redraws,
+        decoding=config.decoding,
         max_new_tokens=config.max_new_tokens,
         device=config.device,
         dtype=config.dtype,

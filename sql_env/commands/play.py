@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,14 +10,18 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from sql_env.agent.choice import POLICY_HELP, REDRAWS, ModelOptions, build_policy
+from sql_env.agent.choice import POLICY_HELP, ModelOptions, build_policy
 from sql_env.commands.dataset_choice import load_split
-from sql_env.commands.evaluate import user_errors
+from sql_env.commands.evaluate import (
+    Decoding,
+    DecodingOption,
+    OldRedrawsOption,
+    check_redraws,
+    user_errors,
+)
 
 if TYPE_CHECKING:
-    from sql_env.agent.episodes import EpisodeResult
-    from sql_env.environment import SQLEnvironment
-    from sql_env.models import QuestionRecord, SQLAction, SQLObservation
+    from sql_env.models import QuestionRecord
 
 
 def register(app: typer.Typer) -> None:
@@ -42,30 +45,42 @@ def play_command(
     no_last: Annotated[
         bool, typer.Option("--no-last", help="No ANSWER: @last; answers must be typed out.")
     ] = False,
-    redraws: Annotated[
-        int,
-        typer.Option(
-            min=0,
-            help="Where a watched model's turn leads nowhere, up to so many others are tried.",
-        ),
-    ] = REDRAWS,
+    decoding: DecodingOption = Decoding.plain,
+    redraws: OldRedrawsOption = None,
     record: Annotated[
         Path | None, typer.Option(help="Append the episode to this file, as one JSON line.")
     ] = None,
 ) -> None:
     """Explore a database, answer the question, be scored."""
+    from sql_env.agent.playing import PlannedEpisode, play
+    from sql_env.agent.policies import HumanPolicy
+    from sql_env.commands.play_screen import LEFT, Prompt, Screen
+    from sql_env.core.database import open_database
     from sql_env.environment import SQLEnvironment
+    from sql_env.questions import database_path
 
     console = Console()
     with user_errors():
+        check_redraws(redraws)
         questions, db_dir = load_split(dataset, split)
         chosen = _choose(questions, question_id, seed)
-        options = ModelOptions(seed=seed or 0, redraws=redraws)
-        select = _watched(policy, questions, options) if policy else None
+        options = ModelOptions(seed=seed or 0, decoding=decoding.value)
+        player = build_policy(policy, questions, options) if policy else None
+    screen = Screen(console, show_actions=player is not None)
     with SQLEnvironment(
         db_dir=db_dir, questions=[chosen], step_budget=step_budget, allow_last=not no_last
     ) as env:
-        episode = _play(env, chosen, select, console)
+        who = player or HumanPolicy(Prompt(console))
+        plan = [PlannedEpisode(chosen)]
+        (played,) = play(env, who, plan, seed=seed or 0, watch=screen.show)
+        episode = played.episode
+    if episode.error == LEFT:
+        console.print("[dim]left without an answer[/]")
+    elif episode.error:
+        console.print(f"[bold red]error:[/] {escape(episode.error)}", highlight=False)
+    else:
+        path = database_path(db_dir, chosen.database_name)
+        screen.end(chosen.gold_sql, open_database(path).query(chosen.gold_sql))
     if record is not None:
         record.parent.mkdir(parents=True, exist_ok=True)
         with record.open("a", encoding="utf-8", errors="backslashreplace") as file:
@@ -87,57 +102,3 @@ def _choose(
         f"there is no question {question_id!r} among {len(questions)}; the first is "
         f"{questions[0].question_id!r}"
     )
-
-
-def _watched(
-    choice: str, questions: list[QuestionRecord], options: ModelOptions
-) -> Callable[[SQLObservation], SQLAction]:
-    from sql_env.agent.policies import BatchPolicy, SeededPolicy
-
-    policy = build_policy(choice, questions, options)
-    if isinstance(policy, SeededPolicy):
-        policy.begin_episode(str(options.seed))
-    if not isinstance(policy, BatchPolicy):
-        return policy.select_action
-    together = policy.select_actions
-
-    def select(observation: SQLObservation) -> SQLAction:
-        (action,) = together([observation], [0])
-        if isinstance(action, Exception):
-            raise action
-        return action
-
-    return select
-
-
-def _play(
-    env: SQLEnvironment,
-    question: QuestionRecord,
-    watched: Callable[[SQLObservation], SQLAction] | None,
-    console: Console,
-) -> EpisodeResult:
-    """Play one episode; without `watched` a person plays it."""
-    from time import perf_counter
-
-    from sql_env.agent.playing import PlannedEpisode, RunningEpisode
-    from sql_env.agent.policies import HumanPolicy
-    from sql_env.commands.play_screen import PlayerLeftError, Prompt, Screen
-
-    episode = RunningEpisode(env, PlannedEpisode(question, 0), seed=0)
-    episode.begin()
-    screen = Screen(console, env)
-    screen.begin(episode.observation)
-    select = watched or HumanPolicy(Prompt(console)).select_action
-    try:
-        while not episode.observation.done:
-            started = perf_counter()
-            action = select(episode.observation)
-            if watched is not None:
-                screen.show_action(action)
-            episode.advance(action, perf_counter() - started)
-            screen.show_step(episode.observation)
-    except PlayerLeftError as left:
-        console.print("[dim]left without an answer[/]")
-        return episode.finish(left)
-    screen.end(episode.observation)
-    return episode.finish()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 
 from rich import box
 from rich.console import Console, Group, RenderableType
@@ -12,10 +11,8 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from sql_env.agent.known_schema import described_tables
-from sql_env.core.database import QueryResult, Row
+from sql_env.core.query_result import QueryResult
 from sql_env.core.render import ROWS_SHOWN, render_cell
-from sql_env.environment import SQLEnvironment
 from sql_env.models import SQLAction, SQLObservation
 
 # With a space where an argument follows: readline completes, but goes no further by itself.
@@ -32,6 +29,9 @@ class PlayerLeftError(Exception):
     """The player has had enough."""
 
 
+LEFT = f"{PlayerLeftError.__name__}: the player left"  # the error of such an episode
+
+
 class Prompt:
     """Asks a person for the next action; table and column names are completed with Tab."""
 
@@ -43,7 +43,7 @@ class Prompt:
             self._complete_words()
 
     def __call__(self, observation: SQLObservation) -> str:
-        self._words = [*COMMANDS, *observation.table_names, *_columns(observation.schema_info)]
+        self._words = [*COMMANDS, *observation.table_names, *_columns(observation)]
         while True:
             line = self._read(observation.budget_remaining)
             word = line.strip().lower()
@@ -79,21 +79,53 @@ class Prompt:
         readline.parse_and_bind("tab: complete")
 
 
-def _columns(schema_info: str) -> list[str]:
-    """The column names that DESCRIBE has revealed so far."""
-    names = (name for _, table in described_tables(schema_info) for name in table.columns)
+def _columns(observation: SQLObservation) -> list[str]:
+    """The column names that DESCRIBE has shown so far."""
+    names = (column.name for schema in observation.described for column in schema.columns)
     return list(dict.fromkeys(names))
 
 
 class Screen:
-    """Draws an episode as it goes."""
+    """Draws an episode as it goes.
 
-    def __init__(self, console: Console, env: SQLEnvironment) -> None:
+    Args:
+        show_actions: also say what was done; a person knows it.
+    """
+
+    def __init__(self, console: Console, *, show_actions: bool) -> None:
         self._console = console
-        self._env = env
+        self._show_actions = show_actions
         self._total = 0.0
+        self._last: SQLObservation | None = None
 
-    def begin(self, observation: SQLObservation) -> None:
+    def show(self, observation: SQLObservation, action: SQLAction | None) -> None:
+        """What the episode begins with, or an action and what came of it."""
+        self._last = observation
+        if action is None:
+            self._begin(observation)
+            return
+        if self._show_actions:
+            words = Text.assemble("> ", (action.action_type, "bold"), " ", action.argument.strip())
+            self._console.print(words)
+        self._show_step(observation)
+
+    def end(self, gold_sql: str, gold: QueryResult) -> None:
+        """The verdict, and what would have been right."""
+        assert self._last is not None
+        about = self._last.metadata
+        if about["correct"]:
+            verdict = Text("Correct", style="bold green")
+        elif "verdict" in about:
+            verdict = Text("Not correct", style="bold red")
+        else:
+            verdict = Text("Out of steps", style="bold red")
+        reason = Text(about.get("verdict", "there was no answer in time"))
+        parts: list[RenderableType] = [Text.assemble(verdict, ": ", reason)]
+        if not about["correct"]:
+            parts += [Text(gold_sql, style="cyan"), result_table(gold)]
+        self._console.print(Panel(Group(*parts), subtitle=f"reward {self._total:.3f}"))
+
+    def _begin(self, observation: SQLObservation) -> None:
         about = observation.metadata
         lines: list[RenderableType] = [Text(observation.question, style="bold")]
         if about.get("hint"):
@@ -105,14 +137,9 @@ class Screen:
             Panel(Group(*lines), title=escape(title), subtitle=steps, title_align="left")
         )
 
-    def show_action(self, action: SQLAction) -> None:
-        self._console.print(
-            Text.assemble("> ", (action.action_type, "bold"), " ", action.argument.strip())
-        )
-
-    def show_step(self, observation: SQLObservation) -> None:
+    def _show_step(self, observation: SQLObservation) -> None:
         """The result or the error, and what the step was worth."""
-        table = self._env.shown_result
+        table = observation.shown
         if observation.error:
             self._console.print(Text(observation.error, style="red"))
         elif table is not None and table.columns:
@@ -129,22 +156,6 @@ class Screen:
             )
         )
 
-    def end(self, observation: SQLObservation) -> None:
-        """The verdict, and what would have been right."""
-        about = observation.metadata
-        if about["correct"]:
-            verdict = Text("Correct", style="bold green")
-        elif "verdict" in about:
-            verdict = Text("Not correct", style="bold red")
-        else:
-            verdict = Text("Out of steps", style="bold red")
-        reason = Text(about.get("verdict", "there was no answer in time"))
-        parts: list[RenderableType] = [Text.assemble(verdict, ": ", reason)]
-        if not about["correct"]:
-            gold = self._env.reveal()
-            parts += [Text(gold.sql, style="cyan"), _table(gold.columns, gold.rows)]
-        self._console.print(Panel(Group(*parts), subtitle=f"reward {self._total:.3f}"))
-
 
 def _part(name: str, value: float) -> list[tuple[str, str]]:
     if not value:
@@ -154,10 +165,7 @@ def _part(name: str, value: float) -> list[tuple[str, str]]:
 
 def result_table(result: QueryResult) -> RenderableType:
     """A query's result, with the cells as an agent reads them."""
-    return _table(result.columns, result.rows)
-
-
-def _table(columns: Sequence[str], rows: Sequence[Row]) -> RenderableType:
+    columns, rows = result.columns, result.rows
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for position, name in enumerate(columns):
         numbers = all(isinstance(row[position], int | float) for row in rows)

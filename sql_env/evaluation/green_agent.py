@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from sql_env.agent.episodes import EpisodeResult
-from sql_env.agent.playing import PlannedEpisode, play_in_turn, play_together
+from sql_env.agent.playing import PlannedEpisode, play
 from sql_env.agent.policies import BatchPolicy, Policy
 from sql_env.environment import SQLEnvironment
 from sql_env.evaluation.metrics import Summary, summarize
@@ -122,12 +122,12 @@ def evaluate(
     earlier = {episode.key: episode for episode in done if not episode.error}
     played = {item.key: earlier[item.key] for item in plan if item.key in earlier}
     missing = [item for item in plan if item.key not in played]
-    if isinstance(policy, BatchPolicy):
-        source = play_together(env, policy, missing, seed, batch_size or len(plan))
-    elif workers > 1:
+    if workers > 1 and not isinstance(policy, BatchPolicy):
         source = play_in_processes(env, policy, missing, seed, workers)
     else:
-        source = play_in_turn(env, policy, missing, seed)
+        source = (
+            done.episode for done in play(env, policy, missing, seed=seed, together=batch_size)
+        )
 
     interrupted = False
     try:

@@ -10,7 +10,6 @@ from statistics import fmean
 from typing import Any, NamedTuple
 
 from sql_env.agent.episodes import EpisodeResult, Step
-from sql_env.core.render import NO_ROWS
 
 Z_95 = 1.959963984540054
 
@@ -83,7 +82,9 @@ class Summary:
     avg_queries: float
     sample_share: Rate  # of the episodes: SAMPLE was used
     recovery: Rate  # of the episodes whose first query failed: success all the same
-    correction: Rate  # the same, with those whose first query stands for a turn taken back
+    replaced: Rate  # of the turns: guided decoding drew another
+    extra_tokens: int  # that were written for turns which were then replaced
+    cut_off: int  # turns that ran into the token limit
     parse_rate: float | None  # of the model's turns; None where nothing had to be parsed
     stop_reasons: dict[str, int]
     actions: dict[str, int]
@@ -121,7 +122,7 @@ def summarize(episodes: Sequence[EpisodeResult], *, planned: int | None = None) 
     for step in steps:
         tokens.update({k: step.trace[k] for k in _TOKEN_COUNTS if k in step.trace})
     stumbled = [e for e in episodes if first_query_failed(e)]
-    unsure = [e for e in episodes if first_query_failed(e) or first_query_taken_back(e)]
+    redrawn = [step.trace["replaced"] for step in steps if "replaced" in step.trace]
     parts = {
         part: _mean(sum(getattr(step, part) for step in e.steps) for e in episodes)
         for part in ("operational", "progress", "terminal")
@@ -146,7 +147,9 @@ def summarize(episodes: Sequence[EpisodeResult], *, planned: int | None = None) 
             len(episodes),
         ),
         recovery=wilson(sum(e.correct for e in stumbled), len(stumbled)),
-        correction=wilson(sum(e.correct for e in unsure), len(unsure)),
+        replaced=wilson(len(redrawn), len(steps)),
+        extra_tokens=sum(item["extra_tokens"] for item in redrawn),
+        cut_off=sum("cut_off" in step.trace for step in steps),
         parse_rate=fmean(parsed) if parsed else None,
         stop_reasons=_counts(e.stop_reason for e in episodes),
         actions=_counts(step.action_type.strip().upper() for step in steps),
@@ -167,14 +170,7 @@ def first_query_failed(episode: EpisodeResult) -> bool:
     step = _first_query(episode)
     if step is None:
         return False
-    empty = step.result.endswith(NO_ROWS) and episode.gold_answer != []
-    return bool(step.error) or empty
-
-
-def first_query_taken_back(episode: EpisodeResult) -> bool:
-    """The model thought twice: the first QUERY that was played is not what it wrote first."""
-    step = _first_query(episode)
-    return step is not None and bool(step.trace.get("redrawn"))
+    return bool(step.error) or (step.rows == 0 and episode.gold_answer != [])
 
 
 def _first_query(episode: EpisodeResult) -> Step | None:

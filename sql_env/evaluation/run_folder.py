@@ -8,16 +8,10 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
-import os
-import platform
 import re
-import sqlite3
-import subprocess
-import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from datetime import datetime
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +44,7 @@ class RunConfig:
     allow_last: bool
     base: str | None = None
     temperature: float = 0.0
-    redraws: int = 0
+    decoding: str = "plain"
     max_new_tokens: int = 256
     batch_size: int | None = None
     dtype: str = "float32"
@@ -65,6 +59,23 @@ class RunConfig:
     def from_dict(cls, values: dict[str, Any]) -> RunConfig:
         known = {field.name for field in fields(cls)}
         return cls(**{name: value for name, value in values.items() if name in known})
+
+
+# What says when and where a run was played, not how.
+_CIRCUMSTANCES = ("created", "machine", "batch_size", "device", "commit", "versions")
+
+
+def differences(before: RunConfig, after: RunConfig) -> dict[str, tuple[Any, Any]]:
+    """Every setting in which two runs differ, with both values."""
+    pairs = {
+        field.name: (getattr(before, field.name), getattr(after, field.name))
+        for field in fields(RunConfig)
+    }
+    return {
+        name: pair
+        for name, pair in pairs.items()
+        if pair[0] != pair[1] and name not in _CIRCUMSTANCES
+    }
 
 
 @dataclass(frozen=True)
@@ -197,44 +208,3 @@ def dataset_hash(questions: Sequence[QuestionRecord], db_dir: Path) -> str:
             with path.open("rb") as file:
                 digest.update(hashlib.file_digest(file, "sha256").digest())
     return digest.hexdigest()[:16]
-
-
-def current_versions() -> dict[str, str]:
-    """What the numbers were made with; libraries only where they are in use."""
-    found = {"python": platform.python_version(), "sqlite": sqlite3.sqlite_version}
-    for name in ("sql_env", "torch", "transformers", "trl", "peft"):
-        if name in sys.modules:
-            try:
-                found[name] = version(name)
-            except PackageNotFoundError:
-                found[name] = str(getattr(sys.modules[name], "__version__", "?"))
-    return found
-
-
-def current_machine() -> str:
-    """The GPU that torch has found, if it is in use, or the processor's kind."""
-    torch = sys.modules.get("torch")
-    if torch is not None and torch.cuda.is_available():
-        return str(torch.cuda.get_device_name())
-    return f"{platform.machine()} CPU, {os.cpu_count()} cores"
-
-
-def current_commit() -> str:
-    """The checkout's commit, with a + where files were changed; empty outside a checkout."""
-    checkout = Path(__file__).resolve().parent
-
-    def git(*arguments: str) -> str:
-        done = subprocess.run(
-            ["git", "-C", str(checkout), *arguments], capture_output=True, text=True, check=True
-        )
-        return done.stdout.strip()
-
-    try:
-        changed = git("status", "--porcelain", "--untracked-files=no")
-        return git("rev-parse", "HEAD") + ("+" if changed else "")
-    except (OSError, subprocess.CalledProcessError):
-        return ""
-
-
-def now() -> str:
-    return datetime.now().astimezone().isoformat(timespec="seconds")

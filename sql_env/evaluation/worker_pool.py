@@ -15,12 +15,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from sql_env.agent.episodes import EpisodeResult
-from sql_env.agent.playing import (
-    EnvironmentMaker,
-    PlannedEpisode,
-    environment_maker,
-    play_in_turn,
-)
+from sql_env.agent.playing import PlannedEpisode, play
 from sql_env.agent.policies import Policy
 from sql_env.environment import SQLEnvironment
 
@@ -31,7 +26,7 @@ CHUNKS_PER_WORKER = 4
 class _Job(NamedTuple):
     """What a worker process is told once, when it starts."""
 
-    make: EnvironmentMaker
+    env: SQLEnvironment
     policy: Policy
     seed: int
 
@@ -50,7 +45,7 @@ def play_in_processes(
         workers,
         mp_context=multiprocessing.get_context("spawn"),
         initializer=_start_worker,
-        initargs=(_Job(environment_maker(env), policy, seed),),
+        initargs=(_Job(env.another(), policy, seed),),
     )
     try:
         with _interrupts_held_back():
@@ -90,5 +85,4 @@ def _start_worker(job: _Job) -> None:
 
 
 def _play_chunk(chunk: Sequence[PlannedEpisode]) -> list[EpisodeResult]:
-    with _job.make(questions=[planned.record for planned in chunk]) as env:
-        return list(play_in_turn(env, _job.policy, chunk, _job.seed))
+    return [one.episode for one in play(_job.env, _job.policy, chunk, seed=_job.seed)]

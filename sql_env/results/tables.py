@@ -69,7 +69,7 @@ def behaviour_table(column: Sequence[Evidence]) -> str:
     """One dataset: how each policy plays."""
     head = [
         "", "steps", "queries", "use SAMPLE", "SQL errors", "first query fails: recovered",
-        "… or is taken back", "turns parsed",
+        "turns parsed",
     ]  # fmt: skip
     return markdown_table(head, [_behaviour(item) for item in column])
 
@@ -85,7 +85,6 @@ def _behaviour(item: Evidence) -> list[str]:
         percent(summary.sample_share.rate),
         f"{errors} of {queries}",
         _of_those(summary.recovery),
-        _of_those(summary.correction),
         NOTHING if summary.parse_rate is None else f"{100 * summary.parse_rate:.2f} %",
     ]
 

@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from sql_env.core.reward import RewardConfig
+from sql_env.environment import SQLEnvironment
+from sql_env.models import QuestionRecord
 from sql_env.questions import Dataset
 from sql_env.training.presets import PRESETS
 from sql_env.training.settings import (
@@ -319,6 +321,22 @@ class GRPOConfig:
     def reward_config(self) -> RewardConfig:
         """The environment's reward values."""
         return RewardConfig.binary() if self.reward == "binary" else RewardConfig()
+
+    def environment(
+        self, questions: Sequence[QuestionRecord], *, allow_last: bool | None = None
+    ) -> SQLEnvironment:
+        """An environment with the run's databases, budget and reward.
+
+        Args:
+            allow_last: accept `ANSWER: @last`; default: as the run does.
+        """
+        return SQLEnvironment(
+            db_dir=self.dataset.db_dir,
+            questions=questions,
+            step_budget=self.step_budget,
+            reward=self.reward_config,
+            allow_last=self.allow_last if allow_last is None else allow_last,
+        )
 
     @property
     def reward_weights(self) -> list[float]:

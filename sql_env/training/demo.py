@@ -22,8 +22,9 @@ from rich.console import Console
 
 from sql_env.evaluation.green_agent import EvaluationResult
 from sql_env.evaluation.report import write_report
-from sql_env.evaluation.run_folder import RunConfig, RunFolder, current_commit, now, read_run
+from sql_env.evaluation.run_folder import RunConfig, RunFolder, read_run
 from sql_env.models import Difficulty, QuestionRecord
+from sql_env.provenance import current_commit, now
 from sql_env.questions import load_questions
 from sql_env.training.callbacks import GRPO_NEWS, WARMUP_NEWS, ProgressCallback
 from sql_env.training.config import GRPOConfig

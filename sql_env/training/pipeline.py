@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 
 from sql_env.agent.playing import ran_out_of_memory
 from sql_env.agent.policies import RandomPolicy
-from sql_env.environment import SQLEnvironment
 from sql_env.evaluation.green_agent import EvaluationResult, evaluate
 from sql_env.models import QuestionRecord
 from sql_env.training.config import GRPOConfig
@@ -47,8 +46,8 @@ def sample_random_baseline(
     config: GRPOConfig, n_episodes: int = BASELINE_EPISODES
 ) -> EvaluationResult:
     """Random play on the training questions: the floor that training has to leave."""
-    env = make_environment(config, load_training_questions(config))
-    return evaluate(env, RandomPolicy(config.seed), n_episodes, seed=config.seed)
+    with config.environment(load_training_questions(config)) as env:
+        return evaluate(env, RandomPolicy(config.seed), n_episodes, seed=config.seed)
 
 
 def evaluate_model(
@@ -62,33 +61,19 @@ def evaluate_model(
     """Let a model in memory play each question once; it is left as it was found."""
     import torch
 
-    from sql_env.agent.generation import choose_backend, layout_of
-    from sql_env.training.rollout import play
+    from sql_env.training.rollout import model_policy
 
-    # Only episodes to learn from are cut short: this is what `sql-env eval --redraws 0` measures.
-    config = replace(config, temperature=temperature, end_on_repeat=False)
     was_training = model.training
     cuda = [model.device] if model.device.type == "cuda" else []
-    episodes = []
-    with torch.random.fork_rng(devices=cuda), torch.no_grad():
-        backend = choose_backend(model.eval(), tokenizer, config)
-        layout = layout_of(tokenizer, config)
-        for start in range(0, len(questions), PLAYED_TOGETHER):
-            played = play(questions[start : start + PLAYED_TOGETHER], layout, backend, config)
-            episodes += [rollout.episode for rollout in played]
+    with (
+        torch.random.fork_rng(devices=cuda),
+        torch.no_grad(),
+        config.environment(questions) as env,
+    ):
+        policy = model_policy(model.eval(), tokenizer, replace(config, temperature=temperature))
+        result = evaluate(env, policy, seed=config.seed, batch_size=PLAYED_TOGETHER)
     model.train(was_training)
-    return EvaluationResult(tuple(episodes), len(questions))
-
-
-def make_environment(config: GRPOConfig, questions: Sequence[QuestionRecord]) -> SQLEnvironment:
-    """An environment with the run's rules."""
-    return SQLEnvironment(
-        db_dir=config.dataset.db_dir,
-        questions=questions,
-        step_budget=config.step_budget,
-        reward=config.reward_config,
-        allow_last=config.allow_last,
-    )
+    return result
 
 
 def build_trainer(

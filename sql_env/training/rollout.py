@@ -1,8 +1,9 @@
-"""Whole episodes for a batch of prompts, all live ones generated together in every turn.
+"""Whole episodes for a batch of prompts, as GRPO wants them.
 
 `rollout_func` plays and returns one dict per prompt; `TRLRollout` is the same with the signature
 that TRL's `GRPOTrainer(rollout_func=…)` wants. A prompt is a list of chat messages whose user
-message carries the `question_id`; the environment then says what the first turn looks like.
+message carries the `question_id`; the environment then says what the first turn looks like. The
+episodes are played by the loop that evaluation uses (`sql_env.agent.playing`).
 """
 
 from __future__ import annotations
@@ -10,22 +11,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from sql_env.agent.conversation import ChatLayout, Conversation
 from sql_env.agent.episodes import EpisodeResult
-from sql_env.agent.generation import (
-    Backend,
-    Completion,
-    TrainerBackend,
-    choose_backend,
-    layout_of,
-)
+from sql_env.agent.generation import Completion, Generator, Sampling, make_generator
+from sql_env.agent.model_policy import ModelPolicy
 from sql_env.agent.parsing import parse_model_output
-from sql_env.agent.playing import PlannedEpisode, RunningEpisode
-from sql_env.agent.prompts import format_observation, get_system_prompt
-from sql_env.environment import SQLEnvironment
+from sql_env.agent.playing import plan_of, play
 from sql_env.models import QuestionRecord, SQLAction
 from sql_env.questions import load_questions
 
@@ -38,7 +31,8 @@ __all__ = ["Rollout", "TRLRollout", "parse_model_output", "play_questions", "rol
 
 Message = Mapping[str, Any]
 PLAYED_TOGETHER = 512
-REPEATED = "repeated"  # why an episode ended under `end_on_repeat`
+# Most turns name a table; the few long queries go on beside the next turns of the others.
+STRAGGLERS = 0.2
 
 
 class PromptError(ValueError):
@@ -88,27 +82,67 @@ def rollout_func(
         (`correctness`, `progress`, `operational`, `steps`, `stop_reason`, `env_reward`), and the
         whole record as `episode`.
     """
-    layout = layout_of(tokenizer, config)
-    backend = choose_backend(model, tokenizer, config)
     table = questions_by_id(config)
     records = [table[question_id_of(prompt)] for prompt in prompts]
-    return [as_row(rollout) for rollout in play(records, layout, backend, config)]
+    policy = model_policy(model, tokenizer, config)
+    return [as_row(rollout) for rollout in play_rollouts(records, policy, config)]
 
 
 def play_questions(
     records: Sequence[QuestionRecord], model: Any, tokenizer: Any, config: GRPOConfig
 ) -> list[list[SQLAction]]:
     """Play each question once and return the actions."""
-    backend = choose_backend(model, tokenizer, config)
-    layout = layout_of(tokenizer, config)
+    policy = model_policy(model, tokenizer, config)
     return [
         [
             SQLAction(action_type=step.action_type, argument=step.argument)
             for step in rollout.episode.steps
         ]
-        for start in range(0, len(records), PLAYED_TOGETHER)
-        for rollout in play(records[start : start + PLAYED_TOGETHER], layout, backend, config)
+        for rollout in play_rollouts(records, policy, config)
     ]
+
+
+def model_policy(model: Any, tokenizer: Any, config: GRPOConfig) -> ModelPolicy:
+    """A model in memory as a policy, sampling as `config` says."""
+    sampling = Sampling(config.max_new_tokens, config.temperature, config.top_p)
+    generator = make_generator(
+        model,
+        tokenizer,
+        sampling,
+        max_length=config.max_context_tokens,
+        engine=config.engine == "auto",
+        copy_dtype=_copy_dtype(model, config),
+        stragglers=STRAGGLERS,
+    )
+    return _policy(generator, tokenizer, config)
+
+
+def play_rollouts(
+    records: Sequence[QuestionRecord], policy: ModelPolicy, config: GRPOConfig
+) -> list[Rollout]:
+    """One episode for every record, in their order."""
+    policy.begin()
+    questions = list({record.question_id: record for record in records}.values())
+    with config.environment(questions) as env:
+        played = play(
+            env,
+            policy,
+            plan_of(records),
+            seed=config.seed,
+            together=PLAYED_TOGETHER,
+            end_on_repeat=config.end_on_repeat,
+        )
+        rollouts = {}
+        for number, episode, conversation in played:
+            if episode.error:
+                raise RolloutError(f"question {episode.question_id}: {episode.error}")
+            assert conversation is not None
+            rollouts[number] = Rollout(conversation, episode, config.reward_config.progress)
+    return [rollouts[number] for number in range(len(records))]
+
+
+class RolloutError(RuntimeError):
+    """An episode broke off: training on what is left of it would be wrong."""
 
 
 class TRLRollout:
@@ -134,17 +168,18 @@ class TRLRollout:
         self.seconds = {"generate": 0.0, "environment": 0.0, "other": 0.0}
         self._on_rollouts = on_rollouts
         self._questions = questions_by_id(config)
-        self._layout: ChatLayout | None = None
-        self._backend: Backend | None = None
+        self._policy: ModelPolicy | None = None
+        self._shared: TrainerGenerator | None = None  # where all ranks generate together
 
     def __call__(self, prompts: list[list[Message]], trainer: GRPOTrainer) -> dict[str, Any]:
-        if self._layout is None or self._backend is None:
-            self._layout = layout_of(trainer.processing_class, self.config)
-            self._backend = self._backend_of(trainer)
+        if self._policy is None:
+            self._policy = self._policy_of(trainer)
         records = [self._questions[question_id_of(prompt)] for prompt in prompts]
-        rollouts = play(records, self._layout, self._backend, self.config, self.seconds)
-        if isinstance(self._backend, TrainerBackend):
-            self._backend.keep_company()
+        started = time.perf_counter()
+        rollouts = play_rollouts(records, self._policy, self.config)
+        self._book(rollouts, time.perf_counter() - started)
+        if self._shared is not None:
+            self._shared.keep_company()
         if self._on_rollouts is not None:
             self._on_rollouts(rollouts)
         talks = [rollout.conversation for rollout in rollouts]
@@ -158,95 +193,64 @@ class TRLRollout:
             **{name: [row[name] for row in metadata] for name in metadata[0]},
         }
 
-    def _backend_of(self, trainer: GRPOTrainer) -> Backend:
+    def _policy_of(self, trainer: GRPOTrainer) -> ModelPolicy:
         sharded = trainer.is_fsdp_enabled or trainer.is_deepspeed_enabled
         if self.config.engine == "generate" or trainer.use_vllm or sharded:
-            return TrainerBackend(trainer, self.config.max_new_tokens)
+            self._shared = TrainerGenerator(trainer, self.config.max_new_tokens)
+            return _policy(self._shared, trainer.processing_class, self.config)
         model = trainer.accelerator.unwrap_model(trainer.model_wrapped)
-        return choose_backend(model, trainer.processing_class, self.config)
+        return model_policy(model, trainer.processing_class, self.config)
+
+    def _book(self, rollouts: list[Rollout], seconds: float) -> None:
+        spent = {
+            "generate": sum(rollout.episode.policy_seconds for rollout in rollouts),
+            "environment": sum(rollout.episode.environment_seconds for rollout in rollouts),
+        }
+        spent["other"] = max(0.0, seconds - sum(spent.values()))
+        for name, value in spent.items():
+            self.seconds[name] += value
 
 
-def play(
-    records: Sequence[QuestionRecord],
-    layout: ChatLayout,
-    backend: Backend,
-    config: GRPOConfig,
-    seconds: dict[str, float] | None = None,
-) -> list[Rollout]:
-    """Play one episode per record, generating for all that are still running together.
+class TrainerGenerator:
+    """Whatever TRL's trainer is set up with: vLLM, continuous batching or `generate`.
 
-    Episodes whose turn the backend leaves unfinished stay in it while the others go on.
-
-    Args:
-        seconds: where the time goes is added here.
+    The only place that calls a private method of TRL.
     """
-    seconds = seconds if seconds is not None else {}
-    clock = _Stopwatch(seconds)
-    reward = config.reward_config
-    make = partial(
-        SQLEnvironment,
-        db_dir=config.dataset.db_dir,
-        step_budget=config.step_budget,
-        reward=reward,
-        allow_last=config.allow_last,
-    )
-    episodes = [
-        RunningEpisode(make(questions=[record]), PlannedEpisode(record, sample), config.seed)
-        for sample, record in enumerate(records)
-    ]
-    for episode in episodes:
-        episode.begin()
-    clock.lap("environment")
-    talks = [
-        Conversation(
-            layout,
-            get_system_prompt(),
-            format_observation(episode.observation),
-            max_tokens=config.max_context_tokens,
-            reserve=config.max_new_tokens,
-        )
-        for episode in episodes
-    ]
-    backend.begin()
-    live = list(range(len(episodes)))
-    thought = [0.0] * len(episodes)
-    begun: dict[int, Completion] = {}  # turns that are not finished yet
-    while live:
-        contexts = [
-            talks[i].context_ids + begun[i].ids if i in begun else talks[i].context_ids
-            for i in live
-        ]
-        clock.lap("other")
-        written = backend.generate(contexts)
-        each = clock.lap("generate") / len(live)
-        for i, part in zip(live, written, strict=True):
-            begun[i] = begun[i].then(part) if i in begun else part
-            thought[i] += each
-        turns = {i: begun.pop(i) for i in live if begun[i].finished}
-        actions = {
-            i: _understand(talks[i].add_completion(turn.ids, turn.logprobs))
-            for i, turn in turns.items()
-        }
-        clock.lap("other")
-        for i, action in actions.items():
-            episodes[i].advance(action, thought[i])
-            thought[i] = 0.0
-        clock.lap("environment")
-        over = {
-            i
-            for i in actions
-            if episodes[i].observation.done or (config.end_on_repeat and episodes[i].repeats_itself)
-        }
-        live = [i for i in live if i not in over]
-        for i in actions.keys() - over:
-            talks[i].add_observation(format_observation(episodes[i].observation))
-    for episode in episodes:
-        episode.env.close()
-    clock.lap("other")
-    return [
-        Rollout(talk, episode.finish(stop_reason=REPEATED), reward.progress)
-        for talk, episode in zip(talks, episodes, strict=True)
-    ]
+
+    def __init__(self, trainer: GRPOTrainer, max_new_tokens: int) -> None:
+        self._trainer = trainer
+        trainer.generation_config.max_new_tokens = max_new_tokens
+
+    def begin(self) -> None:
+        pass
+
+    def release(self) -> None:
+        pass
+
+    def generate(self, contexts: Sequence[list[int]]) -> list[Completion]:
+        self._any_rank_plays(True)
+        ids, logprobs = self._trainer._generate_single_turn(list(contexts), None, {}, 1)
+        each = logprobs if logprobs is not None else [None] * len(ids)
+        return [Completion(list(turn), known) for turn, known in zip(ids, each, strict=True)]
+
+    def keep_company(self) -> None:
+        """Take part in the turns of ranks that still play, until none does.
+
+        Sharded weights and a vLLM server are used by all ranks at once: one that left when its own
+        episodes were over would keep the others waiting for ever.
+        """
+        idle = [self._trainer.processing_class.eos_token_id]
+        while self._any_rank_plays(False):
+            self._trainer._generate_single_turn([idle], None, {}, 1)
+
+    def _any_rank_plays(self, this_one: bool) -> bool:
+        import torch
+
+        accelerator = self._trainer.accelerator
+        if accelerator.num_processes == 1:
+            return this_one
+        plays = torch.tensor([int(this_one)], device=accelerator.device)
+        return bool(accelerator.reduce(plays, "sum").item())
 
 
 def as_row(rollout: Rollout) -> dict[str, Any]:
@@ -284,19 +288,18 @@ def question_id_of(prompt: Sequence[Message]) -> str:
     )
 
 
-def _understand(text: str) -> SQLAction:
-    action = parse_model_output(text)
-    return action.model_copy(update={"metadata": {"raw": text, "parsed": True} | action.metadata})
+def _policy(generator: Generator, tokenizer: Any, config: GRPOConfig) -> ModelPolicy:
+    return ModelPolicy(
+        generator,
+        ChatLayout.of(tokenizer, enable_thinking=config.enable_thinking),
+        max_tokens=config.max_context_tokens,
+        max_new_tokens=config.max_new_tokens,
+    )
 
 
-class _Stopwatch:
-    def __init__(self, seconds: dict[str, float]) -> None:
-        self._seconds = seconds
-        self._last = time.perf_counter()
+def _copy_dtype(model: Any, config: GRPOConfig) -> Any:
+    """On a GPU, weights that training casts in every forward are cast once per rollout."""
+    import torch
 
-    def lap(self, name: str) -> float:
-        """Book the time since the last lap under `name`."""
-        now = time.perf_counter()
-        passed, self._last = now - self._last, now
-        self._seconds[name] = self._seconds.get(name, 0.0) + passed
-        return passed
+    wanted = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(config.resolved_precision())
+    return wanted if model.device.type == "cuda" and model.dtype != wanted else None

@@ -26,7 +26,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from sql_env.evaluation.run_folder import current_commit, current_machine, current_versions, now
+from sql_env.provenance import current_commit, current_machine, current_versions, now
 from sql_env.training.config import GRPOConfig
 from sql_env.training.settings import ConfigError
 

@@ -17,11 +17,10 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from sql_env.agent.parsing import format_action
-from sql_env.agent.playing import spelling
 from sql_env.agent.policies import answer_from_result
 from sql_env.agent.prompts import format_observation
+from sql_env.core.actions import action_key
 from sql_env.core.database import Database, open_database, release
-from sql_env.core.render import NO_ROWS
 from sql_env.environment import LAST_RESULT, SQLEnvironment
 from sql_env.models import QuestionRecord, SQLAction, SQLObservation
 from sql_env.sql.canonical import (
@@ -97,7 +96,7 @@ class Analyst:
         action = SQLAction(action_type=kind, argument=argument)
         turn = Turn(format_observation(self.observation), format_action(action), imitated)
         self.turns.append(turn)
-        self._played.add(spelling(action))
+        self._played.add(action_key(kind, argument))
         self.observation = self.environment.step(action)
         return self.observation
 
@@ -120,7 +119,12 @@ class Analyst:
             return None
         found = self.act("QUERY", query)
         answer = self._answer()
-        nothing = found.result.endswith(NO_ROWS) and found.budget_remaining > 1
+        nothing = (
+            found.shown is not None
+            and found.shown.ok
+            and not found.shown.rows
+            and found.budget_remaining > 1
+        )
         if doubtful and nothing and not self._has_played("SAMPLE", doubtful.table):
             self.act("SAMPLE", doubtful.table)  # which leaves the last result as it is
         self.act("ANSWER", answer)
@@ -129,13 +133,13 @@ class Analyst:
         return Trajectory(self.record.question_id, tuple(self.turns))
 
     def _has_played(self, kind: str, argument: str) -> bool:
-        action = spelling(SQLAction(action_type=kind, argument=argument))
-        return action in self._played
+        return action_key(kind, argument) in self._played
 
     def _answer(self) -> str:
         if self.environment.allow_last:
             return LAST_RESULT
-        return answer_from_result(self.observation.result, allow_last=False)
+        assert self.observation.shown is not None
+        return answer_from_result(self.observation.shown, allow_last=False)
 
 
 class Trajectories:

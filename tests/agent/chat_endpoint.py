@@ -23,13 +23,19 @@ lock = threading.Lock()
 seen: Counter[str] = Counter()
 load = {"now": 0, "most": 0}
 last_body: dict[str, Any] = {}
+answered: dict[str, list[int]] = {}  # by model: which turns, in the order of their answers
 
 SCRIPT = ("DESCRIBE: Singer", "QUERY: SELECT count(*) FROM singer", "ANSWER: 4")
 
 
 @app.get("/statistics")
 def statistics() -> dict[str, Any]:
-    return {"requests": sum(seen.values()), "most_at_once": load["most"], "last_body": last_body}
+    return {
+        "requests": sum(seen.values()),
+        "most_at_once": load["most"],
+        "last_body": last_body,
+        "answered": answered,
+    }
 
 
 @app.post("/v1/chat/completions")
@@ -53,7 +59,13 @@ def complete(request: Request, body: dict[str, Any]) -> Response:
             return PlainTextResponse("<html>hello</html>")
         if model == "slow":
             time.sleep(5)
+        if model == "uneven" and turn == 0 and attempts == 1:
+            time.sleep(1.5)
         time.sleep(0.02)
+        with lock:
+            answered.setdefault(model, []).append(turn)
+        if model == "stubborn" and not body["temperature"]:
+            turn = 0  # the likeliest turn is always the same
         message = {"role": "assistant", "content": SCRIPT[turn]}
         usage = {"prompt_tokens": 100 + turn, "completion_tokens": 5}
         return JSONResponse({"choices": [{"message": message}], "usage": usage})

@@ -15,14 +15,9 @@ import pytest
 httpx = pytest.importorskip("httpx")
 pytest.importorskip("uvicorn")
 
-from sql_env.agent.dialogue import Dialogue  # noqa: E402
 from sql_env.agent.endpoint import EndpointPolicy, EndpointSettings  # noqa: E402
-from sql_env.agent.parsing import parse_model_output  # noqa: E402
-from sql_env.agent.prompts import format_observation, get_system_prompt  # noqa: E402
 from sql_env.environment import SQLEnvironment  # noqa: E402
 from sql_env.evaluation.green_agent import EvaluationResult, evaluate  # noqa: E402
-
-DIALOGUE = Dialogue(get_system_prompt(), format_observation, parse_model_output)
 
 
 @pytest.fixture(scope="module")
@@ -46,12 +41,13 @@ def server() -> Iterator[str]:
         process.wait()
 
 
-def play(env: SQLEnvironment, server: str, model: str, **settings: Any) -> EvaluationResult:
+def play(
+    env: SQLEnvironment, server: str, model: str, *, guided: bool = False, **settings: Any
+) -> EvaluationResult:
     questions = [q for q in env.questions if q.question_id == "music_count"]
     one = SQLEnvironment(db_dir=env.db_dir, questions=questions)
-    policy = EndpointPolicy(
-        EndpointSettings(f"{server}/v1", model, first_pause=0.01, **settings), DIALOGUE
-    )
+    endpoint = EndpointSettings(f"{server}/v1", model, first_pause=0.01, **settings)
+    policy = EndpointPolicy(endpoint, guided=guided)
     try:
         return evaluate(one, policy, samples=6)
     finally:
@@ -112,3 +108,21 @@ def test_an_answer_that_is_no_chat_completion(music: SQLEnvironment, server: str
 def test_nobody_there(music: SQLEnvironment) -> None:
     result = play(music, "http://127.0.0.1:9", "actor", retries=1)
     assert "ConnectError" in result.episodes[0].error
+
+
+def test_one_slow_answer_keeps_no_other_episode_waiting(music: SQLEnvironment, server: str) -> None:
+    result = play(music, server, "uneven", concurrency=6)
+    assert result.success_rate == 1.0
+    answered = httpx.get(f"{server}/statistics").json()["answered"]["uneven"]
+    last_first_turn = len(answered) - 1 - answered[::-1].index(0)
+    assert 2 in answered[:last_first_turn], "somebody finished before the slow one began"
+
+
+def test_guided_decoding_asks_again_at_a_temperature(music: SQLEnvironment, server: str) -> None:
+    plain = play(music, server, "stubborn")
+    assert plain.summary.stop_reasons == {"out_of_budget": 6}
+    guided = play(music, server, "stubborn", guided=True)
+    assert guided.success_rate == 1.0
+    replaced = [s.trace["replaced"] for s in guided.episodes[0].steps if "replaced" in s.trace]
+    assert {item["reason"] for item in replaced} == {"repeated"}
+    assert all(item["extra_tokens"] == 5 for item in replaced)

@@ -14,7 +14,12 @@ from torch.nn import functional
 
 from sql_env.agent.engine.decode_loop import draw_tokens
 from sql_env.agent.engine.lockstep import LockstepEngine, UnsupportedModelError
-from sql_env.agent.generation import Completion, GenerateBackend, Sampling, choose_backend
+from sql_env.agent.generation import (
+    Completion,
+    Sampling,
+    TransformersGenerator,
+    make_generator,
+)
 from sql_env.training.config import GRPOConfig
 from sql_env.training.data_loading import load_for_training
 
@@ -27,9 +32,13 @@ def contexts_of(lengths: list[int], seed: int = 0, shared: int = 0) -> list[list
     return [start + [draw.randrange(40, 500) for _ in range(length)] for length in lengths]
 
 
+def ids_of(generator: Any, contexts: list[list[int]]) -> list[list[int]]:
+    return [turn.ids for turn in generator.generate(contexts)]
+
+
 def backends(model: Any, sampling: Sampling, **options: Any) -> tuple[LockstepEngine, Any]:
     engine = LockstepEngine(model, stop_ids=STOP, sampling=sampling, max_length=512, **options)
-    return engine, GenerateBackend(model, stop_ids=STOP, pad_id=0, sampling=sampling)
+    return engine, TransformersGenerator(model, stop_ids=STOP, pad_id=0, sampling=sampling)
 
 
 def tokens_read_by(engine: LockstepEngine, monkeypatch: pytest.MonkeyPatch) -> list[int]:
@@ -72,20 +81,6 @@ def test_greedy_tokens_equal_generate_over_several_turns(make_model: Callable[..
     assert len(lengths) > 1, "no turn ended early: the test says nothing about shrinking"
 
 
-def test_the_likeliest_tokens_are_noted_at_each_place(make_model: Callable[..., Any]) -> None:
-    model = make_model()
-    engine, _ = backends(model, Sampling(16, temperature=0, choices=3))
-    talks = contexts_of([5, 30, 90, 12])
-    turns = engine(talks)
-    assert len({len(ids) for ids in turns}) > 1, "no turn ended early: nothing was moved together"
-    for talk, ids, noted in zip(talks, turns, engine.choices, strict=True):
-        logits = model(torch.tensor([talk + ids])).logits[0].detach()
-        likely = functional.log_softmax(logits, dim=-1)[len(talk) - 1 : -1].topk(3)
-        assert [[token for token, _ in place] for place in noted] == likely.indices.tolist()
-        chances = torch.tensor([[chance for _, chance in place] for place in noted])
-        torch.testing.assert_close(chances, likely.values, atol=1e-4, rtol=1e-4)
-
-
 def test_sampled_logprobs_equal_a_full_forward(make_model: Callable[..., Any]) -> None:
     model = make_model()
     engine, _ = backends(model, Sampling(16, temperature=0.7))
@@ -107,7 +102,7 @@ def test_contexts_that_begin_anew_are_read_anew(make_llama: Callable[..., Any]) 
     # The second conversation was cut to another beginning; the third goes on.
     cut = first[1][:10] + first[1][40:] + turns[1].ids + [99]
     longer = [cut, first[2] + turns[2].ids + [88, 89]]
-    assert engine(longer) == [turn.ids for turn in reference.generate(longer)]
+    assert ids_of(engine, longer) == ids_of(reference, longer)
 
 
 def test_another_turn_than_the_one_written_is_read_from_where_it_parts(
@@ -119,10 +114,10 @@ def test_another_turn_than_the_one_written_is_read_from_where_it_parts(
     # Twice as many of each, and none goes on with what was written.
     others = [[*talk, 450 + n] for talk in first for n in range(2)]
     read = tokens_read_by(engine, monkeypatch)
-    assert engine(others) == [turn.ids for turn in reference.generate(others)]
+    assert ids_of(engine, others) == ids_of(reference, others)
     read_again = sum(read) - 8 * len(others)  # all but the decoding
     assert read_again < 1.5 * sum(map(len, first)), "what was cached is read again"
-    assert engine(first) == [turn.ids for turn in reference.generate(first)]
+    assert ids_of(engine, first) == ids_of(reference, first)
 
 
 def test_stragglers_go_on_when_asked_again(make_model: Callable[..., Any]) -> None:
@@ -131,7 +126,7 @@ def test_stragglers_go_on_when_asked_again(make_model: Callable[..., Any]) -> No
     draw = random.Random(1)
     parts_of_turns = set()
     for _ in range(3):
-        expected = [turn.ids for turn in reference.generate(talks)]
+        expected = ids_of(reference, talks)
         turns: dict[int, Completion] = {}
         parts = [0] * len(talks)
         while going := [i for i in range(len(talks)) if i not in turns or not turns[i].finished]:
@@ -172,13 +167,13 @@ def test_one_long_part_does_not_make_the_others_long(
     engine, reference = backends(make_llama(), Sampling(4, temperature=0))
     talks = contexts_of([400, *[5] * 12])
     read = tokens_read_by(engine, monkeypatch)
-    assert engine(talks) == [turn.ids for turn in reference.generate(talks)]
+    assert ids_of(engine, talks) == ids_of(reference, talks)
     decoded = 4 * len(talks)
     assert sum(read) - decoded < 1.5 * sum(map(len, talks)), "padded to the longest"
 
 
 def test_equal_contexts_sample_independently(make_llama: Callable[..., Any]) -> None:
-    engine, _ = backends(make_llama(initializer_range=0.05), Sampling(8))
+    engine, _ = backends(make_llama(initializer_range=0.05), Sampling(8, temperature=1.0))
     context = contexts_of([50])[0]
     assert len({tuple(turn.ids) for turn in engine.generate([context] * 8)}) > 1
 
@@ -188,39 +183,39 @@ def test_begin_takes_over_new_weights(make_llama: Callable[..., Any]) -> None:
     engine, _ = backends(model, Sampling(8, temperature=0))
     _, reference = backends(other, Sampling(8, temperature=0))
     talks = contexts_of([30, 20])
-    before = engine(talks)
+    before = ids_of(engine, talks)
     model.load_state_dict(other.state_dict())
     engine.begin()
-    assert engine(talks) == [turn.ids for turn in reference.generate(talks)] != before
+    assert ids_of(engine, talks) == ids_of(reference, talks) != before
 
 
-def test_a_shadow_follows_the_weights_and_leaves_the_model_alone(
+def test_an_inference_copy_follows_the_weights_and_leaves_the_model_alone(
     make_llama: Callable[..., Any],
 ) -> None:
     model = make_llama()
-    engine, _ = backends(model, Sampling(8, temperature=0), shadow_dtype=torch.bfloat16)
+    engine, _ = backends(model, Sampling(8, temperature=0), copy_dtype=torch.bfloat16)
     halved = make_llama().to(torch.bfloat16)
     _, reference = backends(halved, Sampling(8, temperature=0))
     talks = contexts_of([30, 20])
-    assert engine(talks) == [turn.ids for turn in reference.generate(talks)]
+    assert ids_of(engine, talks) == ids_of(reference, talks)
     assert next(model.parameters()).dtype == torch.float32
     other = make_llama(seed=1)
     model.load_state_dict(other.state_dict())
     engine.begin()
     _, reference = backends(other.to(torch.bfloat16), Sampling(8, temperature=0))
-    assert engine(talks) == [turn.ids for turn in reference.generate(talks)]
+    assert ids_of(engine, talks) == ids_of(reference, talks)
 
 
 def test_a_model_in_training_is_left_in_training(make_llama: Callable[..., Any]) -> None:
     model = make_llama(attention_dropout=0.5)
     _, reference = backends(model.eval(), Sampling(8, temperature=0))
     talks = contexts_of([30, 20])
-    expected = [turn.ids for turn in reference.generate(talks)]
+    expected = ids_of(reference, talks)
     model.gradient_checkpointing_enable()
     model.train()
     attention = model.config._attn_implementation
     engine, _ = backends(model, Sampling(8, temperature=0))
-    assert engine(talks) == expected
+    assert ids_of(engine, talks) == expected
     assert model.training and model.config._attn_implementation == attention
     loss = model(torch.tensor([talks[0]]), labels=torch.tensor([talks[0]])).loss
     loss.backward()
@@ -233,22 +228,22 @@ def test_an_adapter_plays_along(make_llama: Callable[..., Any]) -> None:
     settings = LoraConfig(r=4, target_modules="all-linear", init_lora_weights=False)
     plain = make_llama()
     talks = contexts_of([30, 20])
-    without = backends(plain, Sampling(8, temperature=0))[0](talks)
+    without = ids_of(backends(plain, Sampling(8, temperature=0))[0], talks)
     model = get_peft_model(plain, settings)
     engine, reference = backends(model, Sampling(8, temperature=0))
-    assert engine(talks) == [turn.ids for turn in reference.generate(talks)] != without
+    assert ids_of(engine, talks) == ids_of(reference, talks) != without
 
 
 def test_a_cache_grows_with_the_conversations(make_llama: Callable[..., Any]) -> None:
     model = make_llama()
     sampling = Sampling(8, temperature=0)
     engine = LockstepEngine(model, stop_ids=STOP, sampling=sampling, max_length=3000)
-    reference = GenerateBackend(model, stop_ids=STOP, pad_id=0, sampling=sampling)
+    reference = TransformersGenerator(model, stop_ids=STOP, pad_id=0, sampling=sampling)
     talks = contexts_of([400, 20])
-    talks = [talk + ids for talk, ids in zip(talks, engine(talks), strict=True)]
+    talks = [talk + ids for talk, ids in zip(talks, ids_of(engine, talks), strict=True)]
     talks[0] += contexts_of([1500], seed=5)[0]
     talks[1] += [50]
-    assert engine(talks) == [turn.ids for turn in reference.generate(talks)]
+    assert ids_of(engine, talks) == ids_of(reference, talks)
 
 
 def test_released_it_holds_no_more_than_in_the_beginning(make_llama: Callable[..., Any]) -> None:
@@ -328,7 +323,7 @@ def test_the_rounding_of_a_deep_model_in_half_precision_is_no_reason_to_refuse(
 ) -> None:
     """In bf16 the logits of such a model differ by a tenth between two orders of summing up."""
     model = make_llama(seed=seed, num_hidden_layers=24, initializer_range=0.5)
-    engine, _ = backends(model, Sampling(4, temperature=0), shadow_dtype=torch.bfloat16)
+    engine, _ = backends(model, Sampling(4, temperature=0), copy_dtype=torch.bfloat16)
     assert all(turn.ids for turn in engine.generate(contexts_of([12, 5])))
 
 
@@ -351,7 +346,7 @@ def test_compiled_layers_are_for_training_only(
     talks = contexts_of([30, 20])
     engine, _ = backends(compiled.train(), Sampling(8, temperature=0))
     _, reference = backends(plain, Sampling(8, temperature=0))
-    assert engine(talks) == [turn.ids for turn in reference.generate(talks)]
+    assert ids_of(engine, talks) == ids_of(reference, talks)
     backends(compiled, Sampling(8, temperature=0))[1].generate(talks)
     assert not counters["stats"], "layers were compiled to play"
 
@@ -368,7 +363,7 @@ def test_compiled_layers_are_for_training_only(
 
     compiled_so_far = dict(counters["stats"])
     engine.begin()
-    assert engine(talks) == [turn.ids for turn in reference.generate(talks)]
+    assert ids_of(engine, talks) == ids_of(reference, talks)
     assert counters["stats"] == compiled_so_far
 
 
@@ -384,7 +379,7 @@ def test_drawn_tokens_follow_the_distribution() -> None:
     torch.manual_seed(0)
     probabilities = torch.tensor([0.5, 0.3, 0.15, 0.05])
     logits = probabilities.log().expand(40_000, 4)
-    drawn, logprobs = draw_tokens(logits, Sampling(1))
+    drawn, logprobs = draw_tokens(logits, Sampling(1, temperature=1.0))
     counts = torch.bincount(drawn, minlength=4) / len(drawn)
     torch.testing.assert_close(counts, probabilities, atol=0.01, rtol=0)
     torch.testing.assert_close(logprobs, probabilities.log()[drawn])
@@ -394,7 +389,7 @@ def test_top_p_leaves_only_the_likeliest() -> None:
     torch.manual_seed(0)
     probabilities = torch.tensor([0.5, 0.3, 0.15, 0.05])
     logits = probabilities.log().expand(20_000, 4)
-    drawn, _ = draw_tokens(logits, Sampling(1, top_p=0.7))
+    drawn, _ = draw_tokens(logits, Sampling(1, temperature=1.0, top_p=0.7))
     counts = torch.bincount(drawn, minlength=4) / len(drawn)
     torch.testing.assert_close(counts, torch.tensor([0.625, 0.375, 0, 0]), atol=0.012, rtol=0)
 
@@ -414,7 +409,7 @@ def test_what_the_engine_cannot_run_is_played_through_generate(
     from transformers import BloomConfig, BloomForCausalLM
 
     shape = BloomConfig(vocab_size=len(chat_tokenizer), hidden_size=32, n_layer=1, n_head=2)
-    backend = choose_backend(BloomForCausalLM(shape), chat_tokenizer, tiny_config())
+    backend = make_generator(BloomForCausalLM(shape), chat_tokenizer, Sampling(8), max_length=64)
     assert "playing through generate" in caplog.text
     (turn,) = backend.generate([[40, 41, 42]])
     assert 1 <= len(turn.ids) <= 12

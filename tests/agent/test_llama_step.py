@@ -12,7 +12,7 @@ import torch
 from sql_env.agent.engine import llama_step
 from sql_env.agent.engine.llama_step import LlamaStep
 from sql_env.agent.engine.lockstep import LockstepEngine
-from sql_env.agent.generation import GenerateBackend, Sampling
+from sql_env.agent.generation import Sampling, TransformersGenerator
 
 GREEDY = Sampling(12, temperature=0)
 TALKS = [[41, 42, 43], list(range(50, 90)), [44] * 17]
@@ -23,7 +23,7 @@ def engine_over(model: Any) -> LockstepEngine:
 
 
 def written_by(model: Any) -> list[list[int]]:
-    reference = GenerateBackend(model, stop_ids=[2], pad_id=0, sampling=GREEDY)
+    reference = TransformersGenerator(model, stop_ids=[2], pad_id=0, sampling=GREEDY)
     return [turn.ids for turn in reference.generate(TALKS)]
 
 
@@ -47,16 +47,16 @@ def test_every_kind_of_llama_writes_what_it_writes_by_itself(
             torch.nn.init.normal_(parameter, mean=1.0, std=0.5)
     engine = engine_over(model)
     assert engine._llama_step is not None
-    assert engine(TALKS) == written_by(model)
+    assert [turn.ids for turn in engine.generate(TALKS)] == written_by(model)
 
 
 def test_weights_that_were_put_elsewhere_are_found(make_llama: Callable[..., Any]) -> None:
     model, other = make_llama(seed=1), make_llama(seed=2)
     engine = engine_over(model)
-    before = engine(TALKS)
+    before = [turn.ids for turn in engine.generate(TALKS)]
     model.load_state_dict(other.state_dict(), assign=True)
     engine.begin()
-    assert engine(TALKS) == written_by(other) != before
+    assert [turn.ids for turn in engine.generate(TALKS)] == written_by(other) != before
 
 
 def test_a_model_that_only_looks_like_a_llama_takes_the_long_way(
@@ -68,7 +68,7 @@ def test_a_model_that_only_looks_like_a_llama_takes_the_long_way(
     with caplog.at_level(logging.WARNING):
         engine = engine_over(model)
     assert "logits differ" in caplog.text
-    assert engine(TALKS) == written_by(model)
+    assert [turn.ids for turn in engine.generate(TALKS)] == written_by(model)
 
 
 def test_adapters_and_other_families_take_the_long_way(
@@ -90,12 +90,12 @@ def test_an_adapter_that_comes_later_is_not_left_out(make_llama: Callable[..., A
 
     model = make_llama()
     engine = engine_over(model)
-    before = engine(TALKS)
+    before = [turn.ids for turn in engine.generate(TALKS)]
     inject_adapter_in_model(
         LoraConfig(target_modules=["q_proj", "down_proj"], init_lora_weights=False), model
     )
     engine.begin()
-    assert engine(TALKS) == written_by(model) != before
+    assert [turn.ids for turn in engine.generate(TALKS)] == written_by(model) != before
 
 
 def test_both_kinds_of_attention_agree() -> None:

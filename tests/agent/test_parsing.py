@@ -135,7 +135,7 @@ def test_the_action_that_was_meant(text: str) -> None:
 def test_without_an_action_the_raw_text_is_a_query(
     text: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with caplog.at_level(logging.WARNING):
+    with caplog.at_level(logging.WARNING, "sql_env.agent.parsing"):
         action = parse_model_output(text)
     assert (action.action_type, action.argument) == ("QUERY", text)
     assert "no action in" in caplog.text

@@ -16,7 +16,7 @@ from sql_env.agent.policies import (
     answer_from_result,
     parse_command,
 )
-from sql_env.core.render import render_rows
+from sql_env.core.query_result import QueryResult
 from sql_env.core.verifier import Gold, verify_text
 from sql_env.environment import SQLEnvironment
 from sql_env.evaluation.green_agent import evaluate
@@ -70,18 +70,22 @@ class TestOracle:
 
 class TestAnswerFromResult:
     def test_types_out_what_is_shown_in_full(self) -> None:
-        assert answer_from_result("name | age\nAnn | 30\nBob | 41") == "Ann | 30\nBob | 41"
+        result = QueryResult(("name", "age"), (("Ann", 30), ("Bob", 41)))
+        assert answer_from_result(result) == "Ann | 30\nBob | 41"
+
+    def test_no_rows_are_an_empty_list(self) -> None:
+        assert answer_from_result(QueryResult(("name",))) == "[]"
+
+    MANY = QueryResult(("n",), tuple((number,) for number in range(21)))
 
     def test_refers_to_the_result_when_rows_are_left_out(self) -> None:
-        rows = [(number,) for number in range(21)]
-        assert answer_from_result(render_rows(["n"], rows)) == "@last"
+        assert answer_from_result(self.MANY) == "@last"
 
     def test_refers_to_the_result_when_a_cell_is_cut(self) -> None:
-        assert answer_from_result(render_rows(["t"], [("x" * 500,)])) == "@last"
+        assert answer_from_result(QueryResult(("t",), (("x" * 500,),))) == "@last"
 
     def test_types_what_it_can_where_references_are_off(self) -> None:
-        rows = [(number,) for number in range(21)]
-        answer = answer_from_result(render_rows(["n"], rows), allow_last=False)
+        answer = answer_from_result(self.MANY, allow_last=False)
         assert answer.split("\n") == [str(number) for number in range(20)]
 
     cells = st.one_of(
@@ -94,7 +98,7 @@ class TestAnswerFromResult:
     @given(st.lists(st.tuples(cells, cells), min_size=1, max_size=20))
     def test_what_it_types_is_accepted(self, rows: list[tuple[object, object]]) -> None:
         gold = Gold(("a", "b"), tuple(rows))  # type: ignore[arg-type]
-        answer = answer_from_result(render_rows(["a", "b"], rows))  # type: ignore[arg-type]
+        answer = answer_from_result(QueryResult(("a", "b"), tuple(rows)))  # type: ignore[arg-type]
         assert verify_text(answer, gold).correct
 
 

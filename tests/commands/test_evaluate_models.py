@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from sql_env.agent.choice import ModelOptions, build_policy
-from sql_env.agent.policies import FrugalPolicy
+from sql_env.agent.policies import BatchPolicy
 from sql_env.agent.prompts import get_system_prompt
 from sql_env.cli import app
 from sql_env.environment import SQLEnvironment
@@ -63,11 +63,11 @@ def test_what_a_model_holds_can_be_given_back(music_dir: Path, model_dir: Path) 
     env = SQLEnvironment(db_dir=dataset.db_dir, questions=dataset.load(), step_budget=3)
     options = ModelOptions(max_new_tokens=6, device="cpu")
     policy = build_policy(f"model:{model_dir}", env.questions, options)
-    assert isinstance(policy, FrugalPolicy)
+    assert isinstance(policy, BatchPolicy)
     played = []
     for _ in range(2):
         played.append([episode.steps for episode in play_all(env, policy).episodes])
-        policy.make_room()
+        policy.release()
     assert played[0] == played[1]
 
 
@@ -98,21 +98,33 @@ def test_a_model_folder(music_dir: Path, model_dir: Path, tmp_path: Path) -> Non
     assert {"torch", "transformers"} <= set(config["versions"])
 
 
-@pytest.mark.parametrize("redraws", ["0", "3"])
 def test_greedy_does_not_depend_on_the_batch(
-    redraws: str, music_dir: Path, model_dir: Path, tmp_path: Path
+    music_dir: Path, model_dir: Path, tmp_path: Path
 ) -> None:
-    evaluate(music_dir, tmp_path / "all", model_dir, "--redraws", redraws)
-    evaluate(music_dir, tmp_path / "one", model_dir, "--redraws", redraws, "--batch-size", "1")
+    evaluate(music_dir, tmp_path / "all", model_dir)
+    evaluate(music_dir, tmp_path / "one", model_dir, "--batch-size", "1")
     assert steps_in(tmp_path / "all") == steps_in(tmp_path / "one")
 
 
-def test_an_untrained_model_that_repeats_itself_is_made_to_play_something_new(
+def test_guided_decoding_replaces_turns_and_says_so(
     music_dir: Path, model_dir: Path, tmp_path: Path
 ) -> None:
-    for name, redraws in (("thought over", "3"), ("plain", "0")):
-        evaluate(music_dir, tmp_path / name, model_dir, "--redraws", redraws)
-    assert steps_in(tmp_path / "thought over") != steps_in(tmp_path / "plain")
+    """An untrained model repeats itself."""
+    plain = json.loads(evaluate(music_dir, tmp_path / "plain", model_dir).stdout)[0]
+    done = evaluate(music_dir, tmp_path / "guided", model_dir, "--decoding", "guided")
+    guided = json.loads(done.stdout)[0]
+    assert plain["replaced"]["rate"] == 0.0 < guided["replaced"]["rate"]
+    assert guided["extra_tokens"] > 0
+    (run,) = (tmp_path / "guided").iterdir()
+    assert json.loads((run / "config.json").read_text())["decoding"] == "guided"
+
+
+def test_the_old_option_says_what_became_of_it(
+    music_dir: Path, model_dir: Path, tmp_path: Path
+) -> None:
+    done = evaluate(music_dir, tmp_path, model_dir, "--redraws", "8")
+    assert done.exit_code == 2
+    assert "--decoding guided" in done.output
 
 
 def test_sampling_repeats_with_its_seed(music_dir: Path, model_dir: Path, tmp_path: Path) -> None:

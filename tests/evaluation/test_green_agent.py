@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -200,16 +200,20 @@ class Together:
         self.fails: dict[str, Exception] = {}
         self.breaks_in_call: int | None = None
 
-    def select_actions(
-        self, observations: Sequence[SQLObservation], episodes: Sequence[int]
-    ) -> list[SQLAction | Exception]:
-        self.calls.append(list(episodes))
+    def act(self, new: Mapping[int, SQLObservation]) -> dict[int, SQLAction | Exception]:
+        self.calls.append(list(new))
         if len(self.calls) == self.breaks_in_call:
-            raise RuntimeError("out of memory")
-        return [
-            self.fails.get(seen.metadata["question_id"]) or self._oracle.select_action(seen)
-            for seen in observations
-        ]
+            raise RuntimeError("the server went away")
+        return {
+            number: self.fails.get(seen.metadata["question_id"]) or self._oracle.select_action(seen)
+            for number, seen in new.items()
+        }
+
+    def end(self, episode: int) -> None:
+        pass
+
+    def release(self) -> None:
+        pass
 
 
 class TestBatches:

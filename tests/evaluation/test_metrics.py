@@ -97,7 +97,7 @@ class TestRecovery:
         assert not self.failed(make_episode, fine, broken)
 
     def test_no_rows_where_there_should_be_some(self, make_episode: Maker) -> None:
-        empty = make_step("QUERY", "SELECT 1", result="name\n(no rows)")
+        empty = make_step("QUERY", "SELECT 1", result="name\n(no rows)", rows=0)
         assert self.failed(make_episode, empty, gold_answer=["Ann"])
         assert not self.failed(make_episode, empty, gold_answer=[])
 
@@ -114,18 +114,14 @@ class TestRecovery:
         recovery = summarize(episodes).recovery
         assert (recovery.rate, recovery.n) == (0.5, 2)
 
-    def test_what_was_taken_back_is_corrected_not_recovered(self, make_episode: Maker) -> None:
-        broken = make_step("QUERY", "SELEC", error="syntax error", error_kind="syntax")
-        instead = make_step("QUERY", "SELECT 1", result="1\n1", trace={"redrawn": True})
-        fine = make_step("QUERY", "SELECT 1", result="1\n1")
-        episodes = [
-            make_episode("a", correct=True, steps=(instead,)),
-            make_episode("b", correct=True, steps=(fine, instead)),
-            make_episode("c", correct=False, steps=(broken,)),
-        ]
-        summary = summarize(episodes)
-        assert (summary.correction.rate, summary.correction.n) == (0.5, 2)
-        assert (summary.recovery.rate, summary.recovery.n) == (0.0, 1)
+
+class TestReplacedTurns:
+    def test_are_counted_with_what_they_cost(self, make_episode: Maker) -> None:
+        noted = {"replaced": {"original": "QUERY: x", "reason": "repeated", "extra_tokens": 12}}
+        replaced = make_step("QUERY", "SELECT 1", trace=noted)
+        summary = summarize([make_episode("a", steps=(replaced, make_step("ANSWER", "1")))])
+        assert (summary.replaced.rate, summary.replaced.n) == (0.5, 2)
+        assert summary.extra_tokens == 12
 
 
 class TestSummary:

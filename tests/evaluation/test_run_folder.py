@@ -18,7 +18,6 @@ from sql_env.evaluation.run_folder import (
     RunConfig,
     RunError,
     RunFolder,
-    current_versions,
     dataset_hash,
     is_training_run,
     read_episodes,
@@ -26,6 +25,7 @@ from sql_env.evaluation.run_folder import (
     read_run,
     slug,
 )
+from sql_env.provenance import current_versions
 from sql_env.questions import Dataset
 
 Maker = Callable[..., EpisodeResult]

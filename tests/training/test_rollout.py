@@ -4,21 +4,32 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from typer.testing import CliRunner
 
-from sql_env.agent.generation import Completion, layout_of
+from sql_env.agent.conversation import ChatLayout
+from sql_env.agent.episodes import EpisodeResult
+from sql_env.agent.generation import Completion, Generator, Sampling, make_generator
+from sql_env.agent.model_policy import ModelPolicy
+from sql_env.cli import app
+from sql_env.evaluation.run_folder import read_run
+from sql_env.questions import Dataset, filter_questions
 from sql_env.training.config import GRPOConfig
 from sql_env.training.data_loading import load_question_prompts
+from sql_env.training.pipeline import evaluate_model
 from sql_env.training.rewards import REWARD_FUNCTIONS
 from sql_env.training.rollout import (
     PromptError,
     Rollout,
     TRLRollout,
-    play,
+    model_policy,
     play_questions,
+    play_rollouts,
     questions_by_id,
     rollout_func,
 )
@@ -169,46 +180,41 @@ def test_finished_episodes_drop_out_and_the_others_go_on(
     assert any(row["correctness"] for row in rows)
 
 
-@pytest.mark.parametrize("engine", ["auto", "generate"])
-def test_both_backends_play_the_same_greedy_episodes(
-    engine: str,
+def greedy_rollouts(generator: Generator, tokenizer: Any, config: GRPOConfig) -> list[Rollout]:
+    policy = ModelPolicy(
+        generator,
+        ChatLayout.of(tokenizer),
+        max_tokens=config.max_context_tokens,
+        max_new_tokens=config.max_new_tokens,
+    )
+    return play_rollouts(list(questions_by_id(config).values()), policy, config)
+
+
+@pytest.mark.parametrize(
+    ("engine", "name"), [(True, "LockstepEngine"), (False, "TransformersGenerator")]
+)
+def test_both_generators_play_the_same_greedy_episodes(
+    engine: bool,
+    name: str,
     taught_llama: Callable[[], Any],
     chat_tokenizer: Any,
     tiny_config: Callable[..., GRPOConfig],
 ) -> None:
-    from sql_env.agent.generation import Sampling, choose_backend
-
-    config = tiny_config(engine=engine, max_new_tokens=24)
-    model = taught_llama()
-    backend: Any = choose_backend(model, chat_tokenizer, config)
-    greedy = Sampling(24, temperature=0)
-    stop_ids = [chat_tokenizer.eos_token_id]
-    backend = (
-        type(backend)(model, stop_ids=stop_ids, sampling=greedy, max_length=1024)
-        if engine == "auto"
-        else type(backend)(model, stop_ids=stop_ids, pad_id=0, sampling=greedy)
+    generator = make_generator(
+        taught_llama(), chat_tokenizer, Sampling(24), max_length=1024, engine=engine
     )
-    records = list(questions_by_id(config).values())
-    played = play(records, layout_of(chat_tokenizer, config), backend, config)
+    played = greedy_rollouts(generator, chat_tokenizer, tiny_config(max_new_tokens=24))
     actions = [[step.action_type for step in rollout.episode.steps] for rollout in played]
-    assert actions == [["DESCRIBE", "QUERY", "ANSWER"]] * len(records)
-    assert (
-        type(backend).__name__
-        == {
-            "auto": "LockstepEngine",
-            "generate": "GenerateBackend",
-        }[engine]
-    )
+    assert actions == [["DESCRIBE", "QUERY", "ANSWER"]] * len(played)
+    assert type(generator).__name__ == name
 
 
 def test_episodes_whose_turns_come_in_parts_are_the_same(
     taught_llama: Callable[[], Any], chat_tokenizer: Any, tiny_config: Callable[..., GRPOConfig]
 ) -> None:
     from sql_env.agent.engine.lockstep import LockstepEngine
-    from sql_env.agent.generation import Sampling
 
     config = tiny_config(max_new_tokens=24)
-    records = list(questions_by_id(config).values())
     model = taught_llama()
     played, left_unfinished = [], []
     for stragglers in (0.0, 0.5):
@@ -232,7 +238,7 @@ def test_episodes_whose_turns_come_in_parts_are_the_same(
             return turns
 
         engine.generate = counted  # type: ignore[method-assign]
-        rollouts = play(records, layout_of(chat_tokenizer, config), engine, config)
+        rollouts = greedy_rollouts(engine, chat_tokenizer, config)
         played.append([rollout.conversation.completion_ids for rollout in rollouts])
         left_unfinished.append(sum(unfinished))
     assert played[0] == played[1]
@@ -257,13 +263,16 @@ def test_a_prompt_without_its_question_says_how_to_build_one(
 
 
 class Recital:
-    """A backend that writes from a script: for each question, what to say turn after turn."""
+    """A generator that writes from a script: for each question, what to say turn after turn."""
 
     def __init__(self, tokenizer: Any, script: dict[str, list[str]]) -> None:
         self._tokenizer = tokenizer
         self._turns = {question: iter(turns) for question, turns in script.items()}
 
     def begin(self) -> None:
+        pass
+
+    def release(self) -> None:
         pass
 
     def generate(self, contexts: Sequence[list[int]]) -> list[Completion]:
@@ -292,7 +301,8 @@ def test_an_episode_that_repeats_itself_can_end_there(
         },
     )
     records = [table["train_0"], table["train_1"]]
-    repeated, other = play(records, layout_of(chat_tokenizer, config), recital, config)
+    policy = ModelPolicy(recital, ChatLayout.of(chat_tokenizer))
+    repeated, other = play_rollouts(records, policy, config)
     assert (other.episode.stop_reason, len(other.episode.steps)) == ("correct", 3)
     if end_on_repeat:
         assert (repeated.episode.stop_reason, len(repeated.episode.steps)) == ("repeated", 3)
@@ -304,3 +314,38 @@ def test_an_episode_that_repeats_itself_can_end_there(
     talk = repeated.conversation
     assert talk.completion_ids[-1] == chat_tokenizer.eos_token_id
     assert talk.env_mask[-1] == 1
+
+
+def test_evaluation_and_training_play_the_same_episodes(
+    taught_llama: Callable[[], Any],
+    chat_tokenizer: Any,
+    tiny_config: Callable[..., GRPOConfig],
+    tiny_dataset: Dataset,
+    tmp_path: Path,
+) -> None:
+    """`sql-env eval`, the evaluation during training and a greedy rollout: one loop, same steps."""
+    config = tiny_config(step_budget=6, max_new_tokens=24)
+    model = taught_llama()
+    model.save_pretrained(tmp_path / "model")
+    chat_tokenizer.save_pretrained(tmp_path / "model")
+    questions = filter_questions(tiny_dataset.load(), split="eval")
+
+    where = ["--dataset", str(tiny_dataset.db_dir.parent), "--out", str(tmp_path / "runs")]
+    how = ["--step-budget", "6", "--max-new-tokens", "24"]
+    command = ["eval", "--policy", f"model:{tmp_path / 'model'}", *where, *how]
+    played = CliRunner().invoke(app, command)
+    assert played.exit_code == 0, played.output
+    (run,) = (tmp_path / "runs").iterdir()
+    from_command = steps_of(read_run(run).episodes)
+    from_trainer = steps_of(evaluate_model(config, model, chat_tokenizer, questions).episodes)
+    greedy = replace(config, temperature=0.0)
+    rollouts = play_rollouts(questions, model_policy(model, chat_tokenizer, greedy), config)
+    assert from_command == from_trainer == steps_of([item.episode for item in rollouts])
+    assert len(from_command) == len(questions)
+
+
+def steps_of(episodes: Sequence[EpisodeResult]) -> list[Any]:
+    return [
+        [(s.action_type, s.argument, s.result, s.error, round(s.reward, 6)) for s in e.steps]
+        for e in episodes
+    ]

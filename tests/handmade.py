@@ -1,22 +1,10 @@
-"""Steps, episodes and described tables for tests that need no environment to make them."""
+"""Steps and episodes for tests that need no environment to make them."""
 
 from __future__ import annotations
 
-import sqlite3
 from typing import Any
 
-from sql_env.evaluation.proofreading import Tables
-
 from sql_env.agent.episodes import EpisodeResult, Step
-from sql_env.agent.known_schema import described_tables
-from sql_env.core.render import render_schema
-from sql_env.core.schema import read_schemas
-
-
-def described(connection: sqlite3.Connection, *names: str) -> Tables:
-    """As DESCRIBE shows the tables of a database: all of them, or those of these names."""
-    shown = [item for item in read_schemas(connection) if not names or item.name in names]
-    return dict(described_tables("\n\n".join(map(render_schema, shown))))
 
 
 def make_step(kind: str, argument: str = "", **fields: Any) -> Step:
@@ -24,6 +12,7 @@ def make_step(kind: str, argument: str = "", **fields: Any) -> Step:
         "result": "",
         "error": "",
         "error_kind": None,
+        "rows": None,
         "operational": 0.0,
         "progress": 0.0,
         "terminal": 0.0,

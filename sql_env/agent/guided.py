@@ -1,0 +1,109 @@
+"""Guided decoding: turns that are bound to fail are drawn again before they cost a step.
+
+Off unless asked for. A turn is objected to where it repeats an action of the episode, or where
+SQLite itself says that a query cannot work: an empty database with the tables that DESCRIBE has
+shown compiles it with EXPLAIN and reads nothing. Of tables that were not described nothing is
+claimed. The model is then sampled again, a few times at most; the first turn without an objection
+is played, and the record keeps the original, the reason and the extra tokens.
+"""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from contextlib import closing
+from typing import NamedTuple
+
+from sql_env.core.actions import action_key
+from sql_env.core.schema import TableSchema, quote_identifier, table_name
+from sql_env.models import SQLAction, SQLObservation
+
+TRIES = 4
+TEMPERATURE = 1.0
+_NO_COLUMN = re.compile(r"no such column: (?:.+\.)?(?P<column>.+)")
+# Whatever the tables are: SQLite does not get as far as looking for them.
+_NO_SQL = re.compile(
+    'near ".*": syntax error|incomplete input|unrecognized token|no such function', re.DOTALL
+)
+_UNKNOWN = ("?",)  # the columns of a table that was not described
+_LONGEST_QUERY = 4_000
+_READING = frozenset(
+    (
+        sqlite3.SQLITE_SELECT,
+        sqlite3.SQLITE_READ,
+        sqlite3.SQLITE_FUNCTION,
+        sqlite3.SQLITE_RECURSIVE,
+    )
+)
+
+
+class Replaced(NamedTuple):
+    """What is recorded of a turn that was drawn again."""
+
+    original: str
+    reason: str
+    extra_tokens: int
+
+
+class Guide:
+    """What one episode has played and was told."""
+
+    def __init__(self) -> None:
+        self._played: set[tuple[str, str]] = set()
+        self._tables: list[str] = []
+        self._described: dict[str, TableSchema] = {}
+
+    def hear(self, observation: SQLObservation) -> None:
+        """Take over what an observation says."""
+        self._tables = observation.table_names
+        self._described = {schema.name.lower(): schema for schema in observation.described}
+
+    def add(self, action: SQLAction) -> None:
+        """An action is played."""
+        key = action_key(action.action_type, action.argument)
+        if key[0] == "QUERY":
+            # @last stands for another result now.
+            self._played = {other for other in self._played if other[0] != "ANSWER"}
+        self._played.add(key)
+
+    def objection(self, action: SQLAction) -> str:
+        """Why an action should not be played, or nothing."""
+        if action_key(action.action_type, action.argument) in self._played:
+            return "repeated"
+        if action.action_type in ("DESCRIBE", "SAMPLE"):
+            known = table_name(action.argument.strip()).lower()
+            return "" if known in map(str.lower, self._tables) else "no such table"
+        return self._complaint(action.argument) if action.action_type == "QUERY" else ""
+
+    def _complaint(self, query: str) -> str:
+        """What is wrong with a query or the names in it, in SQLite's words, or nothing."""
+        if len(query) > _LONGEST_QUERY:
+            return ""
+        words = self._said_of(query)
+        undescribed = [name for name in self._tables if name.lower() not in self._described]
+        if found := _NO_COLUMN.match(words):
+            # Perhaps a table has it that was not described. Then this is not said again.
+            sure = not undescribed or self._said_of(query, (found["column"],)) == words
+        else:
+            sure = words.startswith("no such table") or bool(_NO_SQL.match(words))
+        return words if sure else ""
+
+    def _said_of(self, query: str, undescribed: tuple[str, ...] = _UNKNOWN) -> str:
+        """SQLite's error. `undescribed` are the columns that tables may have, for all we know."""
+        try:
+            with closing(sqlite3.connect(":memory:", cached_statements=0)) as database:
+                for table in self._tables:
+                    schema = self._described.get(table.lower())
+                    columns = [c.name for c in schema.columns] if schema else undescribed
+                    names = ", ".join(map(quote_identifier, columns))
+                    database.execute(f"CREATE TABLE {quote_identifier(table)} ({names})")
+                # EXPLAIN runs nothing, but a PRAGMA acts while it is compiled.
+                database.set_authorizer(_only_reading)
+                database.execute(f"EXPLAIN {query.strip()}").close()
+        except (sqlite3.Error, sqlite3.Warning, UnicodeError, MemoryError) as error:
+            return str(error)
+        return ""
+
+
+def _only_reading(action: int, *_: str | None) -> int:
+    return sqlite3.SQLITE_OK if action in _READING else sqlite3.SQLITE_DENY
