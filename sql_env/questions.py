@@ -95,53 +95,14 @@ def filter_questions(
     difficulties: Sequence[str] | None = None,
     databases: Sequence[str] | None = None,
 ) -> list[QuestionRecord]:
-    """The records that match everything given, in their order.
-
-    Args:
-        split: several as `train+wide`; `train*4+wide` has those of `train` four times over.
-    """
-    weights = None if split is None else split_weights(split)
+    """The records that match everything given, in their order."""
     return [
         record
         for record in questions
-        if (difficulties is None or record.difficulty in difficulties)
+        if (split is None or record.split == split)
+        and (difficulties is None or record.difficulty in difficulties)
         and (databases is None or record.database_name in databases)
-        for _ in range(1 if weights is None else weights.get(record.split, 0))
     ]
-
-
-def split_weights(split: str) -> dict[str, int]:
-    """`train*4+wide` as {"train": 4, "wide": 1}.
-
-    Raises:
-        QuestionLoadError: a weight is not a whole number above zero.
-    """
-    weights = {}
-    for part in split.split("+"):
-        name, star, times = part.partition("*")
-        if star and not (times.isascii() and times.isdigit() and int(times)):
-            raise QuestionLoadError(
-                f"split {split!r}: {times!r} is not a number of times; write {name}*4, for example"
-            )
-        weights[name] = int(times) if star else 1
-    return weights
-
-
-def check_splits(records: Iterable[QuestionRecord], split: str, path: Path) -> None:
-    """See that every split that is named has questions: one that is not there is easily missed.
-
-    Raises:
-        QuestionLoadError: names the split and those there are.
-    """
-    there = {record.split for record in records}
-    for name in split_weights(split):
-        if name not in there:
-            raise QuestionLoadError(
-                f"{path}: no question has split {name!r}, which {split!r} asks for; there are "
-                f"{', '.join(sorted(there)) or 'none'}. Make it (docs/training.md, The data of the "
-                "recipe), or ask for others: --set train_split=train --set warmup.split=train "
-                "--set warmup.recovery_split=none"
-            )
 
 
 def read_json_objects(path: Path) -> list[dict[str, Any]]:

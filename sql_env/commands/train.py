@@ -111,12 +111,13 @@ def trajectories_command(
     """
     console = command_console()
     with user_errors(console):
-        from sql_env.questions import filter_questions, load_questions
+        from sql_env.questions import load_questions
+        from sql_env.training.data_loading import weighted_questions
         from sql_env.training.warmup import play_trajectories, save_trajectories
 
         run_config = _config(preset, config, settings, dataset, None)
         loaded = load_questions(run_config.dataset.questions_path)
-        questions = filter_questions(loaded, split=run_config.warmup.split)
+        questions = weighted_questions(loaded, run_config.warmup.split)
         with console.status(f"Playing {len(questions)} questions"):
             trajectories = play_trajectories(run_config, questions)
         save_trajectories(trajectories, out)

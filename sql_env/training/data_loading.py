@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 import random
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sql_env.agent.loading import load_model_and_tokenizer
 from sql_env.agent.prompts import get_system_prompt, get_tool_system_prompt
 from sql_env.models import QuestionRecord
-from sql_env.questions import QuestionLoadError, check_splits, filter_questions, load_questions
+from sql_env.questions import QuestionLoadError, filter_questions, load_questions
 from sql_env.training.config import GRPOConfig
 
 if TYPE_CHECKING:
@@ -49,7 +51,7 @@ def load_training_questions(config: GRPOConfig, split: str | None = None) -> lis
     path = config.dataset.questions_path
     records = load_questions(path)
     check_splits(records, split, path)
-    chosen = filter_questions(records, split=split, difficulties=config.difficulty_filter)
+    chosen = weighted_questions(records, split, config.difficulty_filter)
     if not chosen:
         splits = ", ".join(sorted({record.split for record in records})) or "none"
         raise QuestionLoadError(
@@ -59,6 +61,56 @@ def load_training_questions(config: GRPOConfig, split: str | None = None) -> lis
         )
     random.Random(config.seed).shuffle(chosen)
     return chosen[: config.max_questions] if split == config.train_split else chosen
+
+
+def weighted_questions(
+    records: Iterable[QuestionRecord], split: str, difficulties: Sequence[str] | None = None
+) -> list[QuestionRecord]:
+    """The records of `train+wide`, in their order; of `train*4+wide` those of `train` four times.
+
+    Raises:
+        QuestionLoadError: a weight is not a whole number above zero.
+    """
+    weights = split_weights(split)
+    return [
+        record
+        for record in filter_questions(records, difficulties=difficulties)
+        for _ in range(weights.get(record.split, 0))
+    ]
+
+
+def split_weights(split: str) -> dict[str, int]:
+    """`train*4+wide` as {"train": 4, "wide": 1}.
+
+    Raises:
+        QuestionLoadError: a weight is not a whole number above zero.
+    """
+    weights = {}
+    for part in split.split("+"):
+        name, star, times = part.partition("*")
+        if star and not (times.isascii() and times.isdigit() and int(times)):
+            raise QuestionLoadError(
+                f"split {split!r}: {times!r} is not a number of times; write {name}*4, for example"
+            )
+        weights[name] = int(times) if star else 1
+    return weights
+
+
+def check_splits(records: Iterable[QuestionRecord], split: str, path: Path) -> None:
+    """See that every split that is named has questions: one that is not there is easily missed.
+
+    Raises:
+        QuestionLoadError: names the split and those there are.
+    """
+    there = {record.split for record in records}
+    for name in split_weights(split):
+        if name not in there:
+            raise QuestionLoadError(
+                f"{path}: no question has split {name!r}, which {split!r} asks for; there are "
+                f"{', '.join(sorted(there)) or 'none'}. Make it (docs/training.md, The data of the "
+                "recipe), or ask for others: --set train_split=train --set warmup.split=train "
+                "--set warmup.recovery_split=none"
+            )
 
 
 def load_question_prompts(config: GRPOConfig, split: str | None = None) -> RowDataset:

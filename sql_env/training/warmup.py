@@ -26,13 +26,9 @@ from sql_env.agent.conversation import ChatLayout, Conversation
 from sql_env.agent.prompts import get_system_prompt
 from sql_env.environment import SQLEnvironment
 from sql_env.models import QuestionRecord
-from sql_env.questions import (
-    QuestionLoadError,
-    check_splits,
-    filter_questions,
-    load_questions,
-)
+from sql_env.questions import QuestionLoadError, load_questions
 from sql_env.training.config import GRPOConfig
+from sql_env.training.data_loading import check_splits, weighted_questions
 from sql_env.training.recovery import recoveries
 from sql_env.training.trajectories import Trajectories, Trajectory, Turn
 from sql_env.training.weights import load_weights
@@ -328,7 +324,7 @@ class _Questions:
         path = self._config.dataset.questions_path
         loaded = load_questions(path)
         check_splits(loaded, split, path)
-        return filter_questions(loaded, split=split)
+        return weighted_questions(loaded, split)
 
 
 class _Environments:

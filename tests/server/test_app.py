@@ -75,6 +75,16 @@ def test_an_unknown_split_names_those_there_are(music_server: Running) -> None:
     assert answer.json() == {"detail": "no split 'dev': there are eval, train"}
 
 
+@pytest.mark.parametrize("split", ["train*400000", "train+eval", "train*2", "Train", ""])
+@pytest.mark.parametrize("route", ["num_tasks", "tasks", "task_range", "task"])
+def test_a_split_is_a_name_and_not_a_grammar(music_server: Running, route: str, split: str) -> None:
+    answer = music_server.post(f"/sql_env/{route}", json={"split": split, "index": 0})
+    assert answer.status_code == 404
+    with music_server.session() as wire:
+        refused = wire.reset(split=split, difficulty="easy")
+        assert refused["type"] == "error" and "no question with" in refused["data"]["message"]
+
+
 def test_plain_http_resets_and_says_why_it_cannot_step(music_server: Running) -> None:
     reset = music_server.post("/reset", json={"question_id": "music_join"}).json()
     assert reset["observation"]["question"] == "Which themes did Ann sing at, newest first?"

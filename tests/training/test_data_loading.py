@@ -8,16 +8,17 @@ from typing import Any
 
 import pytest
 
+from sql_env.agent.loading import ModelLoadError, load_model_and_tokenizer
 from sql_env.agent.prompts import get_system_prompt
-from sql_env.questions import QuestionLoadError
+from sql_env.questions import QuestionLoadError, load_questions
 from sql_env.training.config import GRPOConfig, LoraSettings
 from sql_env.training.data_loading import (
-    ModelLoadError,
     load_for_training,
-    load_model_and_tokenizer,
     load_question_prompts,
     load_training_questions,
     schedule_prompts,
+    split_weights,
+    weighted_questions,
 )
 
 MakeConfig = Callable[..., GRPOConfig]
@@ -179,3 +180,32 @@ def test_a_missing_question_file_is_named(tmp_path: Path) -> None:
     config = GRPOConfig(questions_path=str(tmp_path / "absent.json"), db_dir=str(tmp_path))
     with pytest.raises(QuestionLoadError, match=r"absent\.json"):
         load_training_questions(config)
+
+
+def test_a_split_can_count_several_times(tiny_config: MakeConfig) -> None:
+    records = load_questions(tiny_config().dataset.questions_path)
+    train = [item.question_id for item in records if item.split == "train"]
+    evals = [item.question_id for item in records if item.split == "eval"]
+
+    def chosen(split: str, *difficulties: str) -> list[str]:
+        return [
+            item.question_id for item in weighted_questions(records, split, difficulties or None)
+        ]
+
+    assert sorted(chosen("train*4+eval")) == sorted(train * 4 + evals)
+    assert chosen("train+eval") == chosen("eval*1+train") == [item.question_id for item in records]
+    assert len(chosen("train*2", "easy")) == 2 * len(chosen("train", "easy")) > 0
+    assert sorted(chosen("eval*3+unseen*2")) == sorted(evals * 3)
+
+
+def test_weights_of_splits() -> None:
+    assert split_weights("train*4+wide") == {"train": 4, "wide": 1}
+    assert split_weights("eval") == {"eval": 1}
+
+
+@pytest.mark.parametrize("weight", ["x", "0", "", "-1", "1.5", "²", "2*2"])
+def test_a_weight_that_is_no_number_of_times(weight: str) -> None:
+    with pytest.raises(QuestionLoadError) as caught:
+        split_weights(f"wide+train*{weight}")
+    assert f"split 'wide+train*{weight}': {weight!r} is not a number of times" in str(caught.value)
+    assert "train*4" in str(caught.value)
