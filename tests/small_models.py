@@ -340,3 +340,13 @@ def warm_model_dir(
     model.save_pretrained(folder / "model")
     chat_tokenizer.save_pretrained(folder / "model")
     return folder / "model"
+
+
+@pytest.fixture(scope="session")
+def model_dir(
+    tmp_path_factory: pytest.TempPathFactory, make_llama: Callable[..., Any], chat_tokenizer: Any
+) -> Path:
+    folder = tmp_path_factory.mktemp("model")
+    make_llama().save_pretrained(folder)
+    chat_tokenizer.save_pretrained(folder)
+    return folder

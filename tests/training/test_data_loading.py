@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from sql_env.agent.loading import ModelLoadError, load_model_and_tokenizer
 from sql_env.agent.prompts import get_system_prompt
 from sql_env.questions import QuestionLoadError, load_questions
-from sql_env.training.config import GRPOConfig, LoraSettings
+from sql_env.training.config import GRPOConfig
 from sql_env.training.data_loading import (
     load_for_training,
     load_question_prompts,
@@ -22,45 +20,6 @@ from sql_env.training.data_loading import (
 )
 
 MakeConfig = Callable[..., GRPOConfig]
-
-
-@pytest.fixture(scope="session")
-def model_dir(
-    tmp_path_factory: pytest.TempPathFactory, make_llama: Callable[..., Any], chat_tokenizer: Any
-) -> Path:
-    folder = tmp_path_factory.mktemp("model")
-    make_llama().save_pretrained(folder)
-    chat_tokenizer.save_pretrained(folder)
-    return folder
-
-
-def test_a_folder_gives_a_model_and_its_tokenizer(model_dir: Path, chat_tokenizer: Any) -> None:
-    model, tokenizer = load_model_and_tokenizer(str(model_dir))
-    assert str(model.dtype) == "torch.float32"
-    assert tokenizer.chat_template == chat_tokenizer.chat_template
-    assert tokenizer.padding_side == "left"
-
-
-def test_an_adapter_folder_gives_its_base_with_the_adapter_on_it(
-    model_dir: Path, tmp_path: Path
-) -> None:
-    import torch
-
-    model, tokenizer = load_model_and_tokenizer(str(model_dir), lora=LoraSettings(r=2))
-    for name, parameter in model.named_parameters():
-        if "lora_B" in name:
-            torch.nn.init.normal_(parameter)
-    model.save_pretrained(tmp_path)
-    tokenizer.save_pretrained(tmp_path)
-
-    again, _ = load_model_and_tokenizer(str(tmp_path))
-    ids = torch.tensor([[5, 6, 7]])
-    base, _ = load_model_and_tokenizer(str(model_dir))
-    assert torch.allclose(again(ids).logits, model(ids).logits)
-    assert not torch.allclose(again(ids).logits, base(ids).logits)
-    trained = [name for name, item in again.named_parameters() if item.requires_grad]
-    assert trained
-    assert all("lora" in name for name in trained)
 
 
 def test_full_training_keeps_float32_weights_and_an_adapters_base_may_be_smaller(
@@ -74,45 +33,6 @@ def test_full_training_keeps_float32_weights_and_an_adapters_base_may_be_smaller
         for name, item in load_for_training(with_adapter)[0].named_parameters()
     }
     assert kinds == {"base": "torch.bfloat16", "adapter": "torch.float32"}
-
-
-def test_a_hub_id_that_cannot_be_had_says_what_was_tried(monkeypatch: pytest.MonkeyPatch) -> None:
-    from huggingface_hub import constants
-
-    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
-    with pytest.raises(ModelLoadError) as caught:
-        load_model_and_tokenizer("nobody/no-such-model")
-    message = str(caught.value)
-    for part in ("nobody/no-such-model", "folder of that name", "hub", "smollm2-135m"):
-        assert part in message
-
-
-@pytest.mark.parametrize("name", ["/no/such/folder", "./nowhere", "a/b/c"])
-def test_a_path_that_is_not_there_is_no_hub_id(name: str) -> None:
-    with pytest.raises(ModelLoadError, match="no such folder"):
-        load_model_and_tokenizer(name)
-
-
-def test_a_misspelt_folder_is_not_asked_of_the_hub(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "checkpoints" / "small").mkdir(parents=True)
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(ModelLoadError, match=r"no such folder .*; checkpoints holds small"):
-        load_model_and_tokenizer("checkpoints/smal")
-
-
-def test_a_run_folder_points_to_the_models_in_it(tmp_path: Path) -> None:
-    (tmp_path / "model").mkdir()
-    (tmp_path / "model" / "config.json").write_text("{}")
-    with pytest.raises(ModelLoadError, match="holds models in model"):
-        load_model_and_tokenizer(str(tmp_path))
-
-
-def test_a_damaged_folder_is_named(tmp_path: Path) -> None:
-    (tmp_path / "config.json").write_text('{"model_type": "llama"}')
-    with pytest.raises(ModelLoadError, match="tried the folder"):
-        load_model_and_tokenizer(str(tmp_path))
 
 
 def test_prompts_carry_the_question_and_its_id(tiny_config: MakeConfig) -> None:
