@@ -14,7 +14,7 @@ import sqlite3
 from contextlib import closing
 from typing import NamedTuple
 
-from sql_env.core.actions import action_key
+from sql_env.core.actions import PlayedActions
 from sql_env.core.schema import TableSchema, quote_identifier, table_name
 from sql_env.models import SQLAction, SQLObservation
 
@@ -49,7 +49,7 @@ class Guide:
     """What one episode has played and was told."""
 
     def __init__(self) -> None:
-        self._played: set[tuple[str, str]] = set()
+        self._played = PlayedActions()
         self._tables: list[str] = []
         self._described: dict[str, TableSchema] = {}
 
@@ -60,15 +60,11 @@ class Guide:
 
     def add(self, action: SQLAction) -> None:
         """An action is played."""
-        key = action_key(action.action_type, action.argument)
-        if key[0] == "QUERY":
-            # @last stands for another result now.
-            self._played = {other for other in self._played if other[0] != "ANSWER"}
-        self._played.add(key)
+        self._played.add(action.action_type, action.argument)
 
     def objection(self, action: SQLAction) -> str:
         """Why an action should not be played, or nothing."""
-        if action_key(action.action_type, action.argument) in self._played:
+        if (action.action_type, action.argument) in self._played:
             return "repeated"
         if action.action_type in ("DESCRIBE", "SAMPLE"):
             known = table_name(action.argument.strip()).lower()

@@ -18,9 +18,9 @@ from tempfile import NamedTemporaryFile
 
 from sql_env.models import QuestionRecord
 from sql_env.questions import Dataset, load_questions
-from sql_env.sources.normalise import normalised_sql
 from sql_env.sources.raw import SourceError
 from sql_env.sources.writing import MANIFEST, DatasetWriteError
+from sql_env.sql.normal_form import normalised_sql
 from sql_env.worlds.practice import practice_questions
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")

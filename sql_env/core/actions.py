@@ -1,12 +1,9 @@
-"""When two actions are the same: the reward, the episode loop and guided decoding ask here."""
+"""When an action was played before: the reward, the episode loop and guided decoding ask here."""
 
 from __future__ import annotations
 
-import re
-
+from sql_env.core.schema import table_name
 from sql_env.core.sql_text import normalize_sql
-
-_ORNAMENT = re.compile(r"[\s\"'`\[\];]+")
 
 
 def action_key(kind: str, argument: str) -> tuple[str, str]:
@@ -14,4 +11,32 @@ def action_key(kind: str, argument: str) -> tuple[str, str]:
     kind = kind.strip().upper()
     if kind == "QUERY":
         return kind, normalize_sql(argument)
-    return kind, _ORNAMENT.sub(" ", argument.lower()).strip()
+    if kind in ("DESCRIBE", "SAMPLE"):
+        return kind, table_name(argument.strip()).lower()
+    return kind, " ".join(argument.lower().split())
+
+
+class PlayedActions:
+    """What an episode has played so far."""
+
+    def __init__(self) -> None:
+        self._keys: set[tuple[str, str]] = set()
+
+    def __contains__(self, action: tuple[str, str]) -> bool:
+        return action_key(*action) in self._keys
+
+    def add(self, kind: str, argument: str) -> bool:
+        """Note an action; whether it is the first of its kind."""
+        key = action_key(kind, argument)
+        if key in self._keys:
+            return False
+        if key[0] == "QUERY":  # @last stands for another result now
+            self._keys = {other for other in self._keys if other[0] != "ANSWER"}
+        self._keys.add(key)
+        return True
+
+    def copy(self) -> PlayedActions:
+        """Those so far, to be added to independently."""
+        twin = PlayedActions()
+        twin._keys = self._keys.copy()
+        return twin

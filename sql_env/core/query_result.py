@@ -51,6 +51,11 @@ class QueryResult(NamedTuple):
     def ok(self) -> bool:
         return not self.error
 
+    @property
+    def tables(self) -> frozenset[str]:
+        """The tables that the sandbox saw being read, as the schema spells them."""
+        return frozenset(table for table, _ in self.reads)
+
     @classmethod
     def failed(cls, kind: ErrorKind, message: str) -> QueryResult:
         """A query that came to nothing."""

@@ -10,9 +10,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from difflib import get_close_matches
 
 from sql_env.core.database import Cell, QueryResult, Row, TableSchema, quote_identifier
+from sql_env.core.suggestions import did_you_mean
 
 ROWS_SHOWN = 20
 CELL_CHARACTERS = 200
@@ -133,7 +133,4 @@ def spelt_identifier(name: str) -> str:
 def unknown_table(name: str, tables: Sequence[str]) -> str:
     """The error for a table that is not there, with the nearest name and all the names."""
     name = name if len(name) <= _NAME_CHARACTERS else name[:_NAME_CHARACTERS] + CUT_MARK
-    lowered = {table.lower(): table for table in tables}
-    near = get_close_matches(name.lower(), lowered, n=1, cutoff=0.5)
-    guess = f" Did you mean {lowered[near[0]]}?" if near else ""
-    return f"there is no table {name!r}.{guess} Tables: {', '.join(tables)}"
+    return f"there is no table {name!r}.{did_you_mean(name, tables)} Tables: {', '.join(tables)}"

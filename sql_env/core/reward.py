@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from sql_env.core.actions import action_key
+from sql_env.core.actions import PlayedActions
 from sql_env.core.database import QueryResult
 from sql_env.core.gold import Gold
 from sql_env.core.progress import closeness
@@ -104,7 +104,7 @@ class RewardTracker:
     def __init__(self, gold: Gold, config: RewardConfig = RewardConfig()) -> None:
         self.gold = gold
         self.config = config
-        self._seen_actions: set[tuple[str, str]] = set()
+        self._played = PlayedActions()
         self.repeated = False  # the last action was played before
         self._seen_information: set[tuple[str, str]] = set()
         self._information_earned = 0.0
@@ -131,13 +131,11 @@ class RewardTracker:
         """
         config = self.config
         operational, progress = config.step, 0.0
-        key = action_key(kind, argument)
-        self.repeated = key in self._seen_actions
+        self.repeated = not self._played.add(kind, argument)
         if self.repeated:
             # A repeat earns nothing, not even the way back to a better result.
             operational += config.repeat
         else:
-            self._seen_actions.add(key)
             if ok and correct is None:
                 operational += config.exec_ok
             if ok and result is not None:

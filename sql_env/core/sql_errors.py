@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
 
 from sql_env.core.render import spelt_identifier
+from sql_env.core.suggestions import did_you_mean, nearest
 
 # A table with more columns is not listed again after every mistake: DESCRIBE has shown them.
 _COLUMNS_LISTED = 16
@@ -29,7 +29,7 @@ def explain_sql_error(
     """
     if match := _NO_TABLE.match(message):
         names = [spelt_identifier(table) for table in tables]
-        return f"{message}. {nearest(match['name'], names)}Tables: {', '.join(names)}"
+        return f"{message}.{did_you_mean(match['name'], names)} Tables: {', '.join(names)}"
     if match := _AMBIGUOUS.match(message):
         owners = _owners(match["name"], described)
         return f"{message}. Did you mean {' or '.join(owners)}?" if owners else message
@@ -45,19 +45,12 @@ def explain_sql_error(
         seen = {
             _full_name(table, column): column for table in described for column in described[table]
         }
-        near = get_close_matches(match["name"].lower(), [c.lower() for c in seen.values()], n=1)
+        near = [item.lower() for item in nearest(match["name"], seen.values(), likeness=0.6)]
         guess = next((full for full, column in seen.items() if [column.lower()] == near), None)
         if guess:
             return f"{message}. Did you mean {guess}?{columns}"
         return f"{message}.{columns or ' DESCRIBE shows columns'}"
     return message
-
-
-def nearest(name: str, names: Sequence[str]) -> str:
-    """'Did you mean X? ' for the nearest of `names`, or nothing."""
-    lowered = {item.lower(): item for item in names}
-    near = get_close_matches(name.lower(), lowered, n=1, cutoff=0.5)
-    return f"Did you mean {lowered[near[0]]}? " if near else ""
 
 
 def _owners(column: str, described: Mapping[str, Sequence[str]]) -> dict[str, str]:

@@ -10,21 +10,22 @@ import re
 from dataclasses import dataclass
 from typing import NamedTuple
 
-_TOKEN = re.compile(
+# Blanks match nothing, so they are skipped. What a lexeme is shows in its first character.
+_LEXEME = re.compile(
     r"""
-      (?P<blank>\s+|--[^\n]*|/\*.*?(?:\*/|\Z))
-    | (?P<string>[xX]?'(?:[^']|'')*')
-    | (?P<quoted>"(?:[^"]|"")*"|`(?:[^`]|``)*`|\[[^\]]*\])
-    | (?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)
-    | (?P<word>[^\W\d][\w$]*)
-    | (?P<mark><=|>=|<>|!=|==|\|\||<<|>>|->>?|.)
+      [xX]?'(?:[^']|'')*'                              # a string or a blob
+    | "(?:[^"]|"")*" | `(?:[^`]|``)*` | \[[^\]]*\]     # a name, or a string as SQLite reads it
+    | (?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?\w*
+    | [^\W\d][\w$]*
+    | --[^\n]* | /\*.*?(?:\*/|\Z)
+    | <=|>=|<>|!=|==|\|\||<<|>>|->>?
+    | \S
     """,
     re.VERBOSE | re.DOTALL,
 )
-# The same for the hot path, where nothing but the text of the tokens is wanted.
-_LEXEME = re.compile(
-    r"""\w+|'(?:[^']|'')*'|"(?:[^"]|"")*"|--[^\n]*|/\*.*?(?:\*/|\Z)|[^\s\w]""", re.DOTALL
-)
+_ASCII_LOWER = {upper: upper + 32 for upper in range(ord("A"), ord("Z") + 1)}
+_COMMENT = ("--", "/*")
+_QUOTES = '"`['
 _COMPOUND = frozenset({"UNION", "INTERSECT", "EXCEPT"})
 _AFTER_LIST = _COMPOUND | {"FROM", "WHERE", "GROUP", "HAVING", "WINDOW", "ORDER", "LIMIT"}
 _LIMIT = re.compile(r"(-? ?\d+)(?: (,|OFFSET) (-? ?\d+))?")
@@ -57,28 +58,51 @@ def tokenize(sql: str) -> list[Token]:
     """The tokens of `sql`, without blanks and comments."""
     tokens: list[Token] = []
     depth = 0
-    for match in _TOKEN.finditer(sql):
-        kind, text = match.lastgroup or "mark", match.group()
-        if kind == "blank":
+    for match in _LEXEME.finditer(sql):
+        text = match.group()
+        if text.startswith(_COMMENT):
             continue
         if text == ")":
             depth -= 1
-        tokens.append(Token(kind, text, match.start(), match.end(), depth))
+        tokens.append(Token(_kind(text), text, match.start(), match.end(), depth))
         if text == "(":
             depth += 1
     return tokens
 
 
+def _kind(lexeme: str) -> str:
+    first = lexeme[0]
+    if lexeme[-1] == "'" and len(lexeme) > 1:
+        return "string"
+    if first in _QUOTES and len(lexeme) > 1:
+        return "quoted"
+    if first.isdecimal() or (first == "." and len(lexeme) > 1):
+        return "number"
+    return "word" if first == "_" or first.isalpha() else "mark"
+
+
 def normalize_sql(sql: str) -> str:
-    """The same text for queries that differ in blanks, comments and the case of bare words only."""
+    """The normal form of a query: two that have the same mean the same.
+
+    Blanks, comments, semicolons at the ends and the case of names and keywords make no other query.
+    What stands in double quotes keeps its case: where no column bears the name, it is a string.
+    """
     lexemes: list[str] = _LEXEME.findall(sql)
     if "--" in sql or "/*" in sql:
-        lexemes = [lexeme for lexeme in lexemes if not lexeme.startswith(("--", "/*"))]
-    while lexemes and lexemes[-1] == ";":
-        lexemes.pop()
-    if "'" not in sql:
-        return " ".join(lexemes).lower()
-    return " ".join(lexeme if lexeme[0] == "'" else lexeme.lower() for lexeme in lexemes)
+        lexemes = [lexeme for lexeme in lexemes if not lexeme.startswith(_COMMENT)]
+    if ";" in sql:
+        while lexemes and lexemes[-1] == ";":
+            lexemes.pop()
+        while lexemes and lexemes[0] == ";":
+            del lexemes[0]
+    if "'" not in sql and '"' not in sql:
+        return _lower(" ".join(lexemes))
+    return " ".join([x if x[0] in "'\"" else _lower(x) for x in lexemes])
+
+
+def _lower(text: str) -> str:
+    """As SQLite compares names: letters beyond ASCII keep their case."""
+    return text.lower() if text.isascii() else text.translate(_ASCII_LOWER)
 
 
 class OrderTerm(NamedTuple):

@@ -82,7 +82,6 @@ def enrich_one(question: RawQuestion, database: Database) -> QuestionRecord:
     except HardnessError as error:
         raise GoldQueryError(f"the gold query has no hardness: {error}") from error
     answer, answer_type = answer_of(gold.columns, gold.rows)
-    read = {table.lower() for table, _ in results[0].reads}
     return QuestionRecord(
         question_id=question.question_id,
         question_text=question.text,
@@ -91,7 +90,7 @@ def enrich_one(question: RawQuestion, database: Database) -> QuestionRecord:
         gold_answer=answer,
         answer_type=answer_type,
         difficulty=difficulty,
-        tables_involved=[name for name in database.table_names if name.lower() in read],
+        tables_involved=[name for name in database.table_names if name in results[0].tables],
         split=NO_SPLIT,
         hint=question.hint,
     )

@@ -8,10 +8,10 @@ from typing import Literal
 
 from sql_env.models import QuestionRecord
 from sql_env.sources.enrich import LeftOut, enrich
-from sql_env.sources.normalise import normalised_sql
 from sql_env.sources.raw import RawQuestion, Source, SourceError, name_some
 from sql_env.sources.spider import CORE_DATABASES, TRAINING_PARTS
 from sql_env.sources.splitting import hold_out_databases, split_by_database, split_by_question
+from sql_env.sql.normal_form import normalised_sql
 
 SplitBy = Literal["question", "database", "none"]
 _NAMED = 10

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+from sql_env.core.suggestions import nearest
 from sql_env.models import Difficulty
 
 _NAMES_LISTED = 20
@@ -60,7 +60,7 @@ def name_some(names: Iterable[str], near: str = "") -> str:
     every = sorted(names)
     if len(every) <= _NAMES_LISTED:
         return ", ".join(every) or "none"
-    alike = get_close_matches(near, every, n=3, cutoff=0.4) or every[:3]
+    alike = nearest(near, every, count=3, likeness=0.4) or every[:3]
     return f"{', '.join(alike)} and {len(every) - len(alike)} others"
 
 

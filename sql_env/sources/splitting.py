@@ -11,8 +11,8 @@ from collections import Counter, defaultdict
 from collections.abc import Hashable, Sequence
 
 from sql_env.models import QuestionRecord
-from sql_env.sources.normalise import normalised_sql
 from sql_env.sources.raw import SourceError
+from sql_env.sql.normal_form import normalised_sql
 
 EVAL_SHARE = 0.3
 _ATTEMPTS = 200

@@ -19,14 +19,14 @@ def name_tables_in_full(tree: exp.Expr, database: Database) -> None:
     found = list(columns_and_tables(tree, database))
     kept = {id(owner) for _, owner, hidden in found if hidden}
     for select in tree.find_all(exp.Select):
-        kept |= {id(table) for table in _joined_with_itself(_tables_of(select))}
+        kept |= {id(table) for table in _joined_with_itself(tables_of(select))}
     for column, owner, _ in found:
         if id(owner) not in kept:
             column.set("table", exp.to_identifier(owner.name))
         elif owner.alias:
             column.set("table", exp.to_identifier(owner.alias))
     for select in tree.find_all(exp.Select):
-        for table in _tables_of(select):
+        for table in tables_of(select):
             if id(table) not in kept:
                 table.set("alias", None)
 
@@ -41,8 +41,8 @@ def columns_and_tables(
     """
     for column in tree.find_all(exp.Column):
         passed: set[str] = set()
-        for select in _enclosing(column):
-            tables = _tables_of(select)
+        for select in enclosing_selects(column):
+            tables = tables_of(select)
             owner = _owner(column, select, tables, database)
             if owner is not None:
                 yield column, owner, owner.name.lower() in passed
@@ -50,7 +50,7 @@ def columns_and_tables(
             passed |= {table.name.lower() for table in tables}
 
 
-def _tables_of(select: exp.Select) -> list[exp.Table]:
+def tables_of(select: exp.Select) -> list[exp.Table]:
     """The tables a SELECT itself reads, without those of its inner queries."""
     source = select.args.get("from_") or select.args.get("from")
     read = [source, *(select.args.get("joins") or [])] if source else []
@@ -62,7 +62,7 @@ def _joined_with_itself(tables: list[exp.Table]) -> list[exp.Table]:
     return [table for table in tables if times[table.name.lower()] > 1]
 
 
-def _enclosing(column: exp.Column) -> Iterator[exp.Select]:
+def enclosing_selects(column: exp.Column) -> Iterator[exp.Select]:
     """The SELECT a column stands in, the one around that, and so on."""
     select = column.find_ancestor(exp.Select)
     while select is not None:

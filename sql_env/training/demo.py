@@ -20,6 +20,7 @@ from typing import Any
 
 from rich.console import Console
 
+from sql_env.core.sql_text import normalize_sql
 from sql_env.evaluation.green_agent import EvaluationResult
 from sql_env.evaluation.report import write_report
 from sql_env.evaluation.run_folder import RunConfig, RunFolder, read_run
@@ -35,7 +36,6 @@ from sql_env.training.run_log import MODEL, PLOTS, RunLog
 from sql_env.training.tiny_model import TinyModelSize, train_tokenizer, untrained_model, words_of
 from sql_env.training.warmup import play_trajectories, train_on
 from sql_env.worlds import generate_dataset
-from sql_env.worlds.checks import normalised
 
 FURTHER_QUESTIONS = 4_000
 SIZE = TinyModelSize(vocabulary=2048, width=128, layers=4, heads=4, window=1024)
@@ -120,7 +120,9 @@ def further_questions(config: GRPOConfig, count: int) -> list[QuestionRecord]:
 
     The generator makes the embedded databases again, byte for byte, and asks more about them.
     """
-    gold = {normalised(record.gold_sql) for record in load_questions(config.dataset.questions_path)}
+    gold = {
+        normalize_sql(record.gold_sql) for record in load_questions(config.dataset.questions_path)
+    }
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         # Easy takes what the others leave.
@@ -140,7 +142,8 @@ def further_questions(config: GRPOConfig, count: int) -> list[QuestionRecord]:
     return [
         record
         for record in asked
-        if record.difficulty in config.difficulty_filter and normalised(record.gold_sql) not in gold
+        if record.difficulty in config.difficulty_filter
+        and normalize_sql(record.gold_sql) not in gold
     ]
 
 

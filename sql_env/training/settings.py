@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import json
 import tomllib
 import types
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from sql_env.core.suggestions import did_you_mean
 
 
 class ConfigError(ValueError):
@@ -38,9 +39,8 @@ def from_mapping(cls: type, values: Mapping[str, Any], source: str) -> Any:
     known = {item.name for item in dataclasses.fields(cls)}
     for name in values:
         if name not in known:
-            near = difflib.get_close_matches(name, known, n=1)
-            hint = f"did you mean {near[0]}?" if near else f"fields are {', '.join(sorted(known))}"
-            raise ConfigError(f"{source}: there is no setting {name!r}; {hint}")
+            hint = did_you_mean(name, known) or f" There are {', '.join(sorted(known))}"
+            raise ConfigError(f"{source}: there is no setting {name!r}.{hint}")
     try:
         return cls(**values)
     except ConfigError as error:

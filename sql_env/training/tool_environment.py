@@ -46,13 +46,7 @@ class SQLToolEnvironment:
         if self._environment is not None:
             self._environment.close()
         record = _questions(self._config.dataset.questions_path)[question_id]
-        self._environment = SQLEnvironment(
-            db_dir=self._config.dataset.db_dir,
-            questions=[record],
-            step_budget=self._config.step_budget,
-            reward=self._config.reward_config,
-            allow_last=self._config.allow_last,
-        )
+        self._environment = self._config.environment([record])
         self._parts = []
         self._observation = seen = self._environment.reset(question_id=question_id)
         return format_observation(seen).removeprefix(f"Question: {seen.question}")

@@ -19,7 +19,7 @@ from sqlglot import exp
 from sql_env.agent.parsing import format_action
 from sql_env.agent.policies import answer_from_result
 from sql_env.agent.prompts import format_observation
-from sql_env.core.actions import action_key
+from sql_env.core.actions import PlayedActions
 from sql_env.core.database import Database, open_database, release
 from sql_env.environment import LAST_RESULT, SQLEnvironment
 from sql_env.models import QuestionRecord, SQLAction, SQLObservation
@@ -88,7 +88,7 @@ class Analyst:
         self.environment = environment
         self.record = record
         self.turns: list[Turn] = []
-        self._played: set[tuple[str, str]] = set()
+        self._played = PlayedActions()
         self.observation = environment.reset(question_id=record.question_id)
 
     def act(self, kind: str, argument: str, *, imitated: bool = True) -> SQLObservation:
@@ -96,7 +96,7 @@ class Analyst:
         action = SQLAction(action_type=kind, argument=argument)
         turn = Turn(format_observation(self.observation), format_action(action), imitated)
         self.turns.append(turn)
-        self._played.add(action_key(kind, argument))
+        self._played.add(kind, argument)
         self.observation = self.environment.step(action)
         return self.observation
 
@@ -106,7 +106,7 @@ class Analyst:
             ("SAMPLE", doubtful.table),
             ("QUERY", look_at_values(doubtful.table, doubtful.column)),
         ]
-        if new := [look for look in looks if not self._has_played(*look)]:
+        if new := [look for look in looks if look not in self._played]:
             self.act(*draw.choice(new))
 
     def finish(self, query: str, doubtful: Comparison | None = None) -> Trajectory | None:
@@ -125,15 +125,12 @@ class Analyst:
             and not found.shown.rows
             and found.budget_remaining > 1
         )
-        if doubtful and nothing and not self._has_played("SAMPLE", doubtful.table):
+        if doubtful and nothing and ("SAMPLE", doubtful.table) not in self._played:
             self.act("SAMPLE", doubtful.table)  # which leaves the last result as it is
         self.act("ANSWER", answer)
         if not self.observation.metadata.get("correct"):
             return None
         return Trajectory(self.record.question_id, tuple(self.turns))
-
-    def _has_played(self, kind: str, argument: str) -> bool:
-        return action_key(kind, argument) in self._played
 
     def _answer(self) -> str:
         if self.environment.allow_last:

@@ -327,20 +327,8 @@ class _Questions:
         return weighted_questions(loaded, split)
 
 
-class _Environments:
+def _environments(
+    config: GRPOConfig, questions: Sequence[QuestionRecord]
+) -> Callable[[bool], SQLEnvironment]:
     """Makes the environments that trajectories are played in."""
-
-    def __init__(self, config: GRPOConfig, questions: Sequence[QuestionRecord]) -> None:
-        self._config = config
-        self._questions = questions
-
-    def __call__(self, allow_last: bool) -> SQLEnvironment:
-        return SQLEnvironment(
-            db_dir=self._config.dataset.db_dir,
-            questions=self._questions,
-            step_budget=self._config.step_budget,
-            allow_last=allow_last,
-        )
-
-
-_environments = _Environments
+    return lambda allow_last: config.environment(questions, allow_last=allow_last)

@@ -12,12 +12,11 @@ from dataclasses import dataclass, field
 
 from sql_env.core.database import Database, QueryResult
 from sql_env.core.render import ROWS_SHOWN, render_row
+from sql_env.core.sql_text import Token, normalize_sql, tokenize
 from sql_env.core.verifier import AnswerError, Gold, build_gold, verify_rows, verify_text
 from sql_env.worlds.intents import Candidate
 from sql_env.worlds.pools import split_words
 
-_LITERAL = re.compile(r"'(?:[^']|'')*'|\b\d+(?:\.\d+)?\b")
-_NAME = re.compile(r"[a-z_]\w*")
 _KEYWORDS = frozenset(
     split_words(
         """select distinct from as join on where and or not in like between is null exists group by
@@ -27,20 +26,21 @@ _KEYWORDS = frozenset(
 _WORD = re.compile(r"[a-z]+")
 
 
-def normalised(sql: str) -> str:
-    """Gold SQL without the differences that do not matter: case outside literals, spaces."""
-    pieces = re.split(r"('(?:[^']|'')*')", " ".join(sql.split()))
-    return "".join(piece if i % 2 else piece.lower() for i, piece in enumerate(pieces))
-
-
 def skeleton(sql: str) -> str:
-    """Normalised SQL with every literal blanked out."""
-    return _LITERAL.sub("?", normalised(sql))
+    """A query with every literal blanked out, whatever its spelling."""
+    return " ".join(_blanked(token) for token in tokenize(sql))
 
 
 def shape(sql: str) -> str:
     """The skeleton with every name blanked out too: all that hardness depends on."""
-    return _NAME.sub(lambda match: match[0] if match[0] in _KEYWORDS else "x", skeleton(sql))
+    return " ".join(
+        "x" if (name := token.identifier) and name not in _KEYWORDS else _blanked(token)
+        for token in tokenize(sql)
+    )
+
+
+def _blanked(token: Token) -> str:
+    return "?" if token.kind in ("string", "number") else token.text.lower()
 
 
 @dataclass
@@ -57,7 +57,7 @@ class Judge:
 
     def accept(self, candidate: Candidate) -> QueryResult | None:
         """The gold result of a question worth keeping, else None."""
-        query, bare = normalised(candidate.draft.canonical), skeleton(candidate.draft.canonical)
+        query, bare = normalize_sql(candidate.draft.canonical), skeleton(candidate.draft.canonical)
         if query in self._queries or self._skeletons[bare] >= self.copies:
             return None
         words = frozenset(_WORD.findall(candidate.question.lower()))

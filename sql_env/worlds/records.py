@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from sql_env.core.database import QueryResult
+from sql_env.core.sql_text import normalize_sql
 from sql_env.models import Difficulty, QuestionRecord
-from sql_env.worlds.checks import normalised
 from sql_env.worlds.intents import Candidate
 
 Record = dict[str, Any]
@@ -24,7 +24,6 @@ def make_record(
     database: str,
 ) -> Record:
     answer, answer_type = gold_answer(result)
-    read = {table.lower() for table, _ in result.reads}
     return {
         "question_id": "",
         "question_text": candidate.question,
@@ -33,7 +32,7 @@ def make_record(
         "gold_answer": answer,
         "answer_type": answer_type,
         "difficulty": level,
-        "tables_involved": [table for table in tables if table.lower() in read],
+        "tables_involved": [table for table in tables if table in result.tables],
         "split": "",
     }
 
@@ -55,7 +54,7 @@ def gold_answer(result: QueryResult) -> tuple[Any, str]:
 def split_records(records: list[Record], eval_fraction: float, seed: int) -> None:
     """Set each record's split, balanced by database and hardness, no gold SQL on both sides."""
     rng = random.Random(f"{seed}/split")
-    seen = Counter(normalised(record["gold_sql"]) for record in records)
+    seen = Counter(normalize_sql(record["gold_sql"]) for record in records)
     strata: dict[tuple[str, str], list[Record]] = {}
     for record in records:
         record["split"] = "train"
@@ -65,7 +64,7 @@ def split_records(records: list[Record], eval_fraction: float, seed: int) -> Non
         upto += len(members)
         wanted = round(upto * eval_fraction) - chosen
         # A query that two databases share stays in train as a whole.
-        free = [record for record in members if seen[normalised(record["gold_sql"])] == 1]
+        free = [record for record in members if seen[normalize_sql(record["gold_sql"])] == 1]
         for record in rng.sample(free, min(max(0, wanted), len(free))):
             record["split"] = "eval"
             chosen += 1

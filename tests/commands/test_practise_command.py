@@ -15,8 +15,8 @@ from sql_env.augment.questions import practise
 from sql_env.cli import app
 from sql_env.evaluation.validation import validate
 from sql_env.questions import Dataset, load_questions
-from sql_env.sources.normalise import normalised_sql
 from sql_env.sources.raw import SourceError
+from sql_env.sql.normal_form import normalised_sql
 
 PETS = """
 CREATE TABLE owner (owner_id INTEGER PRIMARY KEY, name TEXT, city TEXT, age INTEGER);

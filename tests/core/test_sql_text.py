@@ -16,7 +16,10 @@ from sql_env.core.sql_text import normalize_sql, parse_select, tokenize
         ("SELECT a FROM t", "select A\nfrom T -- the end"),
         ("SELECT a/* x */FROM t", "SELECT a FROM t"),
         ("SELECT count(*) FROM t WHERE a='X'", "select COUNT( * ) from t where a = 'X'"),
-        ('SELECT "A b" FROM t', 'SELECT "a B" FROM t'),
+        ("SELECT `A b` FROM t", "SELECT `a B` FROM t"),
+        ("SELECT [A] FROM t", ";select [a] from T;;"),
+        ("SELECT x'AB'", "SELECT X'AB'"),
+        ("SELECT a FROM t", "/* x */ SELECT a -- 'y'\nFROM t"),
     ],
 )
 def test_the_same_query(first: str, second: str) -> None:
@@ -31,6 +34,8 @@ def test_the_same_query(first: str, second: str) -> None:
         ("SELECT '-- x'", "SELECT ''"),
         ("SELECT ab", "SELECT a b"),
         ("SELECT 1", "SELECT 2"),
+        ('SELECT a FROM t WHERE a = "daniel"', 'SELECT a FROM t WHERE a = "Daniel"'),
+        ("SELECT É FROM t", "SELECT é FROM t"),  # to SQLite two names
     ],
 )
 def test_another_query(first: str, second: str) -> None:

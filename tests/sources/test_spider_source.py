@@ -10,10 +10,10 @@ import pytest
 from dataset_layouts import SHOP_QUESTIONS, make_kaggle, make_shops, make_spider, write_json
 
 from sql_env.questions import QuestionLoadError
-from sql_env.sources.normalise import normalised_sql
 from sql_env.sources.prepare import Prepared, prepare_all, prepare_spider
 from sql_env.sources.raw import Source, SourceError
 from sql_env.sources.spider import CORE_DATABASES, read_spider
+from sql_env.sql.normal_form import normalised_sql
 
 
 def test_questions_are_read_and_named_by_database(tmp_path: Path) -> None:

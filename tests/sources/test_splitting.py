@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sql_env.models import QuestionRecord
-from sql_env.sources.normalise import normalised_sql
 from sql_env.sources.raw import SourceError
 from sql_env.sources.splitting import hold_out_databases, split_by_database, split_by_question
+from sql_env.sql.normal_form import normalised_sql
 
 LEVELS = ("easy", "medium", "hard", "extra")
 

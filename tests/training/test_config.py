@@ -130,7 +130,7 @@ def test_files_of_every_kind_say_the_same(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "text", "complaint"),
     [
-        ("run.toml", "learning_rat = 1", "did you mean learning_rate"),
+        ("run.toml", "learning_rat = 1", "Did you mean learning_rate"),
         ("run.toml", "seed = ", "run.toml: Invalid"),
         ("run.yaml", "- 1", "found list"),
         ("run.yaml", "a: [", "run.yaml"),

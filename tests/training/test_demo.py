@@ -10,6 +10,7 @@ import pytest
 from rich.console import Console
 
 from sql_env.agent.loading import load_model_and_tokenizer
+from sql_env.core.sql_text import normalize_sql
 from sql_env.evaluation.run_folder import read_run
 from sql_env.questions import Dataset
 from sql_env.training.config import GRPOConfig
@@ -17,7 +18,6 @@ from sql_env.training.data_loading import load_training_questions
 from sql_env.training.demo import further_questions, run_demo
 from sql_env.training.run_log import RunLog
 from sql_env.training.tiny_model import TinyModelSize, train_tokenizer, untrained_model
-from sql_env.worlds.checks import normalised
 
 
 @pytest.fixture
@@ -36,9 +36,9 @@ def config(tmp_path: Path) -> GRPOConfig:
 
 def test_no_held_out_query_is_among_the_further_questions(config: GRPOConfig) -> None:
     asked = further_questions(config, 300)
-    held_out = {normalised(item.gold_sql) for item in load_training_questions(config, "eval")}
+    held_out = {normalize_sql(item.gold_sql) for item in load_training_questions(config, "eval")}
     assert len(asked) > 150
-    assert not held_out & {normalised(item.gold_sql) for item in asked}
+    assert not held_out & {normalize_sql(item.gold_sql) for item in asked}
     assert {item.difficulty for item in asked} == {"easy"}
 
 

@@ -14,7 +14,7 @@ import pytest
 from sql_env.evaluation.validation import validate
 from sql_env.models import QuestionRecord
 from sql_env.questions import Dataset
-from sql_env.sources.normalise import normalised_sql
+from sql_env.sql.normal_form import normalised_sql
 from sql_env.worlds import generate_dataset
 from sql_env.worlds.generating import HARDNESS_MIX
 

@@ -14,8 +14,8 @@ from sql_env.core.render import ROWS_SHOWN
 from sql_env.evaluation.validation import validate
 from sql_env.models import QuestionRecord
 from sql_env.questions import Dataset
-from sql_env.sources.normalise import normalised_sql
 from sql_env.sql.hardness import hardness
+from sql_env.sql.normal_form import normalised_sql
 from sql_env.worlds import INTENTS, GenerationError, generate_dataset
 from sql_env.worlds.checks import skeleton
 from sql_env.worlds.generating import HARDNESS_MIX

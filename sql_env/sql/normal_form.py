@@ -1,7 +1,8 @@
 """One spelling for equal queries, so that a split can keep them together.
 
 Two questions with the same gold query in another dress (case, white space, quotes, table aliases)
-teach each other's answer: they must not lie on both sides of a split.
+teach each other's answer: they must not lie on both sides of a split. That is more than what
+`core` makes equal without a parser; a text that no parser reads is left to that.
 """
 
 from __future__ import annotations
@@ -10,7 +11,9 @@ from functools import lru_cache
 
 from sqlglot import exp
 
+from sql_env.core.sql_text import normalize_sql
 from sql_env.sql.hardness import HardnessError, parse_query
+from sql_env.sql.scope import enclosing_selects, tables_of
 
 
 @lru_cache(maxsize=32_768)
@@ -19,22 +22,17 @@ def normalised_sql(sql: str) -> str:
     try:
         tree = parse_query(sql)
     except HardnessError:
-        return " ".join(sql.lower().rstrip("; \n\t").split())
+        return normalize_sql(sql)
     selects = list(tree.find_all(exp.Select))
     renamed = [(column, _real_table(column)) for column in tree.find_all(exp.Column)]
     for column, table in renamed:
         column.set("table", exp.to_identifier(table) if table else None)
     for select in selects:
-        for source in _tables(select):
+        for source in tables_of(select):
             source.set("alias", None)
     # Spider writes text in double quotes; sqlglot reads those as names. Without quotes both agree.
     text = tree.sql(dialect="sqlite", comments=False).lower()
     return " ".join(text.replace('"', "").replace("'", "").split())
-
-
-def _tables(select: exp.Select) -> list[exp.Table]:
-    sources = [select.args.get("from_"), *(select.args.get("joins") or [])]
-    return [item.this for item in sources if item is not None and isinstance(item.this, exp.Table)]
 
 
 def _real_table(column: exp.Column) -> str:
@@ -42,15 +40,13 @@ def _real_table(column: exp.Column) -> str:
     qualifier = column.table.lower()
     if not qualifier:
         return ""
-    select = column.find_ancestor(exp.Select)
-    while select is not None:
-        tables = _tables(select)
+    for depth, select in enumerate(enclosing_selects(column)):
+        tables = tables_of(select)
         names = [table.name.lower() for table in tables]
         for number, table in enumerate(tables):
             if table.alias_or_name.lower() == qualifier:
-                if len(tables) == 1 and column.find_ancestor(exp.Select) is select:
+                if len(tables) == 1 and not depth:
                     return ""
                 # A table joined with itself needs telling apart.
                 return f"{table.name}#{number}" if names.count(names[number]) > 1 else table.name
-        select = select.find_ancestor(exp.Select)
     return qualifier

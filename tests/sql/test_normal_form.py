@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sql_env.sources.normalise import normalised_sql
+from sql_env.sql.normal_form import normalised_sql
 
 JOIN = "SELECT T1.name, T2.day FROM product AS T1 JOIN sale AS T2 ON T1.id = T2.product_id"
 

@@ -1,0 +1,17 @@
+"""Did you mean …? One answer to every name that is not there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+def nearest(name: str, names: Iterable[str], *, count: int = 1, likeness: float = 0.5) -> list[str]:
+    """Those of `names` that are most like `name`, the likeliest first; capitals do not matter."""
+    spelt = {item.lower(): item for item in names}
+    return [spelt[item] for item in get_close_matches(name.lower(), spelt, count, likeness)]
+
+
+def did_you_mean(name: str, names: Iterable[str]) -> str:
+    """` Did you mean X?`, to follow an error, or nothing."""
+    return "".join(f" Did you mean {item}?" for item in nearest(name, names))
