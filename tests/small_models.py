@@ -174,6 +174,23 @@ def make_llama(chat_tokenizer: Any) -> Callable[..., Any]:
 
 
 @pytest.fixture(scope="session")
+def make_qwen2(chat_tokenizer: Any) -> Callable[..., Any]:
+    """Makes tiny Qwen2 models with random weights, biases among them."""
+
+    def make(seed: int = 0, **values: Any) -> Any:
+        from torch.nn.init import normal_
+        from transformers import Qwen2Config, Qwen2ForCausalLM
+
+        model = _random_model(Qwen2ForCausalLM, Qwen2Config, chat_tokenizer, seed, values)
+        for name, parameter in model.named_parameters():
+            if name.endswith("bias"):  # transformers begins with zeros
+                normal_(parameter.data)
+        return model
+
+    return make
+
+
+@pytest.fixture(scope="session")
 def make_qwen3(qwen_tokenizer: Any) -> Callable[..., Any]:
     """Makes tiny Qwen3 models with random weights."""
 

