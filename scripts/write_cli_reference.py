@@ -61,7 +61,8 @@ def commands() -> Iterator[list[str]]:
     def below(command: object, words: list[str]) -> Iterator[list[str]]:
         yield words
         for name, inner in getattr(command, "commands", {}).items():
-            yield from below(inner, [*words, name])
+            if not inner.hidden:
+                yield from below(inner, [*words, name])
 
     yield from below(get_command(app), ["sql-env"])
 

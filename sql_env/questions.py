@@ -105,6 +105,39 @@ def filter_questions(
     ]
 
 
+# What version 0.1 called the splits that data commands make. To be deleted after version 0.2.
+_OLD_SPLITS = {
+    "fresh": "rl",
+    "trial": "dagger",
+    "reserve": "rl_core",
+    "practice": "synthetic",
+    "practice_wide": "synthetic_wide",
+    "disguised": "renamed",
+    "fresh_disguised": "rl_renamed",
+    "trial_disguised": "dagger_renamed",
+}
+
+
+def check_split_name(name: str, there: Iterable[str] = ()) -> None:
+    """See that a split that is not there is not missing for its name alone.
+
+    Args:
+        name: what was asked for.
+        there: the splits of the dataset.
+
+    Raises:
+        QuestionLoadError: the name, or the dataset, is of version 0.1.
+    """
+    if name in _OLD_SPLITS:
+        raise QuestionLoadError(f"the split {name!r} is called {_OLD_SPLITS[name]!r} now")
+    for old in there:
+        if _OLD_SPLITS.get(old) == name:
+            raise QuestionLoadError(
+                f"the dataset was made by version 0.1, which called the split {name!r} {old!r}: "
+                "make it anew (docs/training.md, The data of the recipe)"
+            )
+
+
 def read_json_objects(path: Path) -> list[dict[str, Any]]:
     """The objects of a JSON file that holds a non-empty list of them.
 

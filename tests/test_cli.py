@@ -17,11 +17,12 @@ from sql_env.cli import app
 
 
 def all_commands() -> list[list[str]]:
-    """Every command and subcommand."""
+    """Every command and subcommand but the old names of some."""
 
     def below(command: object, words: list[str]) -> list[list[str]]:
         inner = getattr(command, "commands", {})
-        return [words, *(found for n, c in inner.items() for found in below(c, [*words, n]))]
+        shown = {name: command for name, command in inner.items() if not command.hidden}
+        return [words, *(found for n, c in shown.items() for found in below(c, [*words, n]))]
 
     return below(get_command(app), [])
 

@@ -11,6 +11,7 @@ import pytest
 from sql_env.questions import (
     Dataset,
     QuestionLoadError,
+    check_split_name,
     filter_questions,
     load_questions,
 )
@@ -156,3 +157,20 @@ def test_filters_combine(tmp_path: Path) -> None:
     assert [item.question_id for item in found] == ["c"]
     assert filter_questions(questions) == questions
     assert filter_questions(questions, split="train*4+eval") == [], "the grammar is training's"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("fresh", "rl"), ("trial_disguised", "dagger_renamed"), ("practice_wide", "synthetic_wide")],
+)
+def test_an_old_name_of_a_split_is_answered_by_the_new_one(old: str, new: str) -> None:
+    with pytest.raises(QuestionLoadError, match=rf"^the split '{old}' is called '{new}' now$"):
+        check_split_name(old)
+
+
+def test_a_dataset_with_old_names_of_splits_is_to_be_made_anew() -> None:
+    check_split_name("rl", ["train", "trial"])
+    with pytest.raises(
+        QuestionLoadError, match=r"version 0\.1, which called the split 'rl' 'fresh'"
+    ):
+        check_split_name("rl", ["train", "fresh"])

@@ -1,8 +1,8 @@
-"""Practice questions for the databases of a dataset, as a split of their own.
+"""Question synthesis for the databases of a dataset, as a split of their own.
 
-practise(Path("data/spider"), splits=("train", "wide"), per_database=60, name="practice", seed=42)
+add_synthetic_questions(Path("data/spider"), splits=("train", "wide"), per_database=60)
 
-A model that is tested on other questions about the same databases may practise on these: no gold
+A model that is tested on other questions about the same databases may train on these: no gold
 query of a split that stays unseen is among them, and no database that only such splits ask about.
 """
 
@@ -17,17 +17,17 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 
 from sql_env.models import QuestionRecord
-from sql_env.questions import Dataset, load_questions
+from sql_env.questions import Dataset, check_split_name, load_questions
 from sql_env.sources.raw import SourceError
 from sql_env.sources.writing import MANIFEST, DatasetWriteError
 from sql_env.sql.normal_form import normalised_sql
-from sql_env.worlds.practice import practice_questions
+from sql_env.worlds.synthesis import synthetic_questions
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 
 
 @dataclass(frozen=True)
-class Practice:
+class Synthesised:
     """What was written, and what was not."""
 
     records: list[QuestionRecord]
@@ -36,15 +36,15 @@ class Practice:
     leaked: int  # proposals turned down because another split has their gold query
 
 
-def practise(
+def add_synthetic_questions(
     folder: Path | str,
     *,
     splits: Sequence[str] = ("train",),
     per_database: int = 60,
-    name: str = "practice",
+    name: str = "synthetic",
     seed: int = 42,
     progress: Callable[[str], None] | None = None,
-) -> Practice:
+) -> Synthesised:
     """Write `questions_<name>.json` beside the other splits of a dataset.
 
     Args:
@@ -71,7 +71,7 @@ def practise(
     counts: dict[str, int] = {}
     leaked = 0
     for database in sorted(named):
-        asked = practice_questions(
+        asked = synthetic_questions(
             dataset.database_path(database),
             per_database,
             seed=seed,
@@ -88,7 +88,7 @@ def practise(
     if not records:
         raise SourceError(f"{folder}: none of the {len(named)} databases offers a question")
     _write(Path(folder), name, records)
-    return Practice(records, counts, tuple(sorted(unseen)), leaked)
+    return Synthesised(records, counts, tuple(sorted(unseen)), leaked)
 
 
 def other_questions(dataset: Dataset, splits: Sequence[str], name: str) -> list[QuestionRecord]:
@@ -109,10 +109,12 @@ def _check(
     there = sorted({record.split for record in records})
     for split in splits:
         if split not in there:
+            check_split_name(split, there)
             raise SourceError(
                 f"{folder}: no split {split!r}. There are: {', '.join(there)}. "
                 "Choose with --splits NAME,NAME"
             )
+    check_split_name(name)
     if not _NAME.fullmatch(name):
         raise SourceError(f"the name {name!r} cannot be one of a split: use letters and digits")
     written = folder / "questions" / f"questions_{name}.json"
@@ -140,7 +142,7 @@ def _write(folder: Path, name: str, records: Sequence[QuestionRecord]) -> None:
     except OSError as error:
         raise DatasetWriteError(
             f"{folder}: cannot be written: {error.strerror or error}. "
-            "Make room, or practise on a copy of the dataset"
+            "Make room, or work on a copy of the dataset"
         ) from error
 
 

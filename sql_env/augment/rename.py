@@ -1,6 +1,6 @@
-"""A dataset's questions once more, on databases whose tables and columns bear other names.
+"""Schema renaming: a dataset's questions again, on copies whose tables have other names.
 
-disguise(Path("data/spider"), splits=("train", "wide"), copies=2, name="disguised", seed=42)
+add_renamed_databases(Path("data/spider"), splits=("train", "wide"), copies=2)
 
 Question, rows and answer are the same; only a model that reads the schema can write the query.
 """
@@ -26,7 +26,7 @@ from sql_env.worlds.renaming import NewNames, drawn_names, renamed_copy, renamed
 
 
 @dataclass(frozen=True)
-class Disguise:
+class Renamed:
     """What was written, and what was not."""
 
     records: list[QuestionRecord]
@@ -35,15 +35,15 @@ class Disguise:
     uncopied: tuple[str, ...]  # databases that could not be written anew
 
 
-def disguise(
+def add_renamed_databases(
     folder: Path | str,
     *,
     splits: Sequence[str] = ("train",),
     copies: int = 1,
-    name: str = "disguised",
+    name: str = "renamed",
     seed: int = 42,
     progress: Callable[[str], None] | None = None,
-) -> Disguise:
+) -> Renamed:
     """Add the questions of `splits` as the split `name`, on renamed copies of their databases.
 
     Args:
@@ -76,7 +76,7 @@ def disguise(
                 target = Path(scratch) / f"{alias}.sqlite"
                 draw = random.Random(f"{seed}/{number}/{database}")
                 try:
-                    found = _renamed(dataset.database_path(database), target, asked[database], draw)
+                    found = _rename(dataset.database_path(database), target, asked[database], draw)
                 except sqlite3.Error:  # a schema that SQLite took once and would not take again
                     uncopied.append(database)
                     break
@@ -97,10 +97,10 @@ def disguise(
         together = Path(scratch) / name
         write_dataset(together, records, written, {})
         add_dataset(together, Path(folder), name)
-    return Disguise(records, len(written), changed, tuple(uncopied))
+    return Renamed(records, len(written), changed, tuple(uncopied))
 
 
-def _renamed(
+def _rename(
     source: Path, target: Path, records: Sequence[QuestionRecord], draw: random.Random
 ) -> list[tuple[QuestionRecord, dict[str, object]]]:
     """The questions that have the same rows under new names, and what changes in them."""

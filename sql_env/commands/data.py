@@ -12,10 +12,9 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from sql_env.commands import data_checks
-from sql_env.commands.disguise import disguise
+from sql_env.commands import augment, data_checks
 from sql_env.commands.generate import generate
-from sql_env.commands.practise import practise
+from sql_env.commands.old_names import old_option, refuse_old_command
 
 if TYPE_CHECKING:
     from sql_env.sources.download import Archive
@@ -77,21 +76,20 @@ def spider(
     hold_out: Annotated[
         int, typer.Option(min=0, help="With --wide: keep so many apart, on databases of their own.")
     ] = 0,
-    fresh: Annotated[
-        int,
-        typer.Option(min=0, help="With --wide: keep so many more apart, to learn by reward only."),
+    rl: Annotated[int, typer.Option(min=0, help="With --wide: so many more, for RL only.")] = 0,
+    dagger: Annotated[
+        int, typer.Option(min=0, help="With --wide: and so many more, for DAgger only.")
     ] = 0,
-    trial: Annotated[
-        int,
-        typer.Option(min=0, help="With --wide: and so many more, to make mistakes and mend them."),
-    ] = 0,
-    reserve: Annotated[
-        int, typer.Option(min=0, help="Of those to train on, keep about so many for reward only.")
+    rl_core: Annotated[
+        int, typer.Option(min=0, help="Of those to train on, keep about so many for RL only.")
     ] = 0,
     split_by: SplitOption = Split.question,
     seed: SeedOption = 42,
     url: UrlOption = None,
     downloads: DownloadsOption = None,
+    fresh: Annotated[str | None, old_option("--fresh", "--rl")] = None,
+    trial: Annotated[str | None, old_option("--trial", "--dagger")] = None,
+    reserve: Annotated[str | None, old_option("--reserve", "--rl-core")] = None,
 ) -> None:
     """Prepare Spider: 676 questions on ten databases, 473 to train on and 203 to evaluate with."""
     from sql_env.sources.download import SPIDER
@@ -101,8 +99,8 @@ def spider(
 
     with data_checks.user_errors():
         chosen = _names(db_ids)
-        if reserve and chosen == ["all"]:
-            raise SourceError("--reserve is for a set of chosen databases, not --db-ids all")
+        if rl_core and chosen == ["all"]:
+            raise SourceError("--rl-core is for a set of chosen databases, not --db-ids all")
         needed = chosen or CORE_DATABASES
         everything = wide or chosen == ["all"]
         with _opened(
@@ -121,18 +119,18 @@ def spider(
                         split_by=split_by.by,
                         wide=wide,
                         hold_out=hold_out,
-                        fresh=fresh,
-                        trial=trial,
-                        reserve=reserve,
+                        rl=rl,
+                        dagger=dagger,
+                        rl_core=rl_core,
                         seed=seed,
                     )
                 )
             settings = {
                 "wide": wide,
                 "hold_out": hold_out,
-                "fresh": fresh,
-                "trial": trial,
-                "reserve": reserve,
+                "rl": rl,
+                "dagger": dagger,
+                "rl_core": rl_core,
                 "split_by": split_by,
                 "seed": seed,
             }
@@ -209,10 +207,11 @@ def add(
     console.print(f"[bold]{escape(str(to))}[/]: {len(added):,} questions added as {escape(split)}")
 
 
-app.command()(practise)
-app.command()(disguise)
+app.add_typer(augment.app, name="augment")
 app.command()(data_checks.validate)
 app.command()(data_checks.stats)
+for _old, _new in (("practise", "questions"), ("disguise", "rename")):
+    refuse_old_command(app, _old, f"sql-env data {_old}", f"sql-env data augment {_new}")
 
 
 def _busy() -> AbstractContextManager[object]:

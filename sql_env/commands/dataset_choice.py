@@ -19,14 +19,16 @@ def load_split(folder: Path | None, split: str | None) -> tuple[list[QuestionRec
     Raises:
         QuestionLoadError: the dataset cannot be read, or has no such split.
     """
-    from sql_env.questions import Dataset, QuestionLoadError, filter_questions
+    from sql_env.questions import Dataset, QuestionLoadError, check_split_name, filter_questions
 
     dataset = Dataset.embedded() if folder is None else Dataset.at(folder)
     records = dataset.load()
     questions = filter_questions(records, split=split)
     if not questions:
-        splits = ", ".join(sorted({record.split for record in records}))
+        there = sorted({record.split for record in records})
+        check_split_name(split or "", there)
         raise QuestionLoadError(
-            f"{dataset.questions_path}: there is no split {split!r}; choose --split from {splits}"
+            f"{dataset.questions_path}: there is no split {split!r}; choose --split from "
+            f"{', '.join(there)}"
         )
     return questions, dataset.db_dir

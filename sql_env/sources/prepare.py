@@ -39,9 +39,9 @@ def prepare_spider(
     split_by: SplitBy = "question",
     wide: bool = False,
     hold_out: int = 0,
-    fresh: int = 0,
-    trial: int = 0,
-    reserve: int = 0,
+    rl: int = 0,
+    dagger: int = 0,
+    rl_core: int = 0,
     seed: int = 42,
 ) -> Prepared:
     """The core set, split in train and eval; with `wide` every other training question.
@@ -52,19 +52,19 @@ def prepare_spider(
         split_by: see `split`.
         wide: add the other training questions whose gold runs and returns rows.
         hold_out: keep whole databases with so many of these apart, in the split `unseen`.
-        fresh: likewise, of the rest, in the split `fresh`: to be learned by reward alone, on
-            databases that a warm-up on `wide` has not shown.
-        trial: likewise, of what then remains, in the split `trial`: where a warmed-up model makes
-            mistakes that can be mended.
-        reserve: about so many of the core set's training questions, in the split `reserve`: to be
-            learned by reward alone too. No gold query is on both sides.
+        rl: likewise, of the rest, in the split `rl`: for RL on databases that SFT on `wide` has
+            not shown.
+        dagger: likewise, of what then remains, in the split `dagger`: where a model after SFT
+            makes mistakes for an expert to correct.
+        rl_core: about so many of the core set's training questions, in the split `rl_core`: for
+            RL too. No gold query is on both sides.
         seed: of the split and of the choice of databases to hold out.
 
     Raises:
         SourceError: a core database is not in the source, one of its gold queries does not run, or
             the arguments do not fit together.
     """
-    kept_apart = {"--hold-out": hold_out, "--fresh": fresh, "--trial": trial}
+    kept_apart = {"--hold-out": hold_out, "--rl": rl, "--dagger": dagger}
     if any(kept_apart.values()) and not wide:
         name = next(name for name, wanted in kept_apart.items() if wanted)
         raise SourceError(f"{name} takes its questions from the wide set: add --wide")
@@ -77,37 +77,39 @@ def prepare_spider(
         normalised_sql(item.sql) for item in source.questions if _is_wide(item, databases)
     )
     records = split(core, split_by, seed, trained_elsewhere)
-    if reserve:
-        records = _reserved(records, reserve, seed)
+    if rl_core:
+        records = _with_rl_core(records, rl_core, seed)
     if wide:
         others, more_left_out = _wide(source, databases)
         left_out += more_left_out
         unseen, others = _apart(others, "unseen", "--hold-out", hold_out, seed)
         # Nothing is measured on the other two, so they may share golds with the rest.
-        new, others = _apart(others, "fresh", "--fresh", fresh, seed, leak_free=False)
-        tried, others = _apart(others, "trial", "--trial", trial, seed, leak_free=False)
-        records += [*_marked(others, "wide"), *unseen, *new, *tried]
+        for_rl, others = _apart(others, "rl", "--rl", rl, seed, leak_free=False)
+        for_dagger, others = _apart(others, "dagger", "--dagger", dagger, seed, leak_free=False)
+        records += [*_marked(others, "wide"), *unseen, *for_rl, *for_dagger]
     return Prepared(records, left_out)
 
 
-def _reserved(records: Sequence[QuestionRecord], wanted: int, seed: int) -> list[QuestionRecord]:
-    """The same records, with `wanted` training questions, or nearly so many, in `reserve`."""
+def _with_rl_core(
+    records: Sequence[QuestionRecord], wanted: int, seed: int
+) -> list[QuestionRecord]:
+    """The same records, with `wanted` training questions, or nearly so many, in `rl_core`."""
     train = [record for record in records if record.split == "train"]
     if not train:
         raise SourceError(
-            "--reserve takes training questions, and --split-by none leaves none: "
+            "--rl-core takes training questions, and --split-by none leaves none: "
             "use --split-by question"
         )
     if wanted >= len(train):
         raise SourceError(
-            f"--reserve {wanted} leaves nothing of the {len(train)} training questions: "
+            f"--rl-core {wanted} leaves nothing of the {len(train)} training questions: "
             "ask for less"
         )
     shown, kept = split_by_question(train, seed, share=wanted / len(train))
     if not kept:
-        raise SourceError(f"--reserve {wanted} is less than share a gold query: ask for more")
+        raise SourceError(f"--rl-core {wanted} is less than share a gold query: ask for more")
     measured = [record for record in records if record.split != "train"]
-    return [*shown, *_marked(kept, "reserve"), *measured]
+    return [*shown, *_marked(kept, "rl_core"), *measured]
 
 
 def _apart(

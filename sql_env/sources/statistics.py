@@ -11,14 +11,14 @@ from sql_env.models import AnswerType, Difficulty, QuestionRecord
 
 RESULT_SIZES = ("empty", "one value", "one row", "2-5 rows", "6-20", "21-100", "over 100")
 MAX_TABLES = 5
-SPLITS = ("train", "reserve", "eval", "unseen", "fresh", "trial", "wide")
+SPLITS = ("train", "rl_core", "eval", "unseen", "rl", "dagger", "wide")
 _COLOURS = {
     "train": "#3b75af",
-    "reserve": "#7fb0dc",
+    "rl_core": "#7fb0dc",
     "eval": "#ef8636",
     "unseen": "#519e3e",
-    "fresh": "#8d69b8",
-    "trial": "#b8894f",
+    "rl": "#8d69b8",
+    "dagger": "#b8894f",
     "wide": "#c3cedb",
 }
 

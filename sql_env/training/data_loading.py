@@ -11,7 +11,12 @@ from typing import TYPE_CHECKING, Any
 from sql_env.agent.loading import load_model_and_tokenizer
 from sql_env.agent.prompts import get_system_prompt, get_tool_system_prompt
 from sql_env.models import QuestionRecord
-from sql_env.questions import QuestionLoadError, filter_questions, load_questions
+from sql_env.questions import (
+    QuestionLoadError,
+    check_split_name,
+    filter_questions,
+    load_questions,
+)
 from sql_env.training.config import GRPOConfig
 
 if TYPE_CHECKING:
@@ -105,6 +110,7 @@ def check_splits(records: Iterable[QuestionRecord], split: str, path: Path) -> N
     there = {record.split for record in records}
     for name in split_weights(split):
         if name not in there:
+            check_split_name(name, there)
             raise QuestionLoadError(
                 f"{path}: no question has split {name!r}, which {split!r} asks for; there are "
                 f"{', '.join(sorted(there)) or 'none'}. Make it (docs/training.md, The data of the "

@@ -36,7 +36,7 @@ PRESETS: dict[str, dict[str, Any]] = {
     # One data-centre GPU: 32 questions x 8 episodes a step, none of which the warm-up has shown.
     "gpu": {
         "model_name": "smollm2-135m",
-        "train_split": "fresh+fresh_disguised+reserve*7",
+        "train_split": "rl+rl_renamed+rl_core*7",
         "num_generations": 8,
         "per_device_train_batch_size": 32,
         "gradient_accumulation_steps": 8,
@@ -58,11 +58,11 @@ PRESETS: dict[str, dict[str, Any]] = {
         "warmup": {
             "first": True,
             "save_steps": 400,
-            "split": "train*4+wide+worlds+practice+practice_wide+disguised",
+            "split": "train*4+wide+worlds+synthetic+synthetic_wide+renamed",
             "num_train_epochs": 1.25,
             "copies": 2,
             "recovery_epochs": 0.4,
-            "recovery_split": "trial+trial_disguised",
+            "recovery_split": "dagger+dagger_renamed",
             "recovery_questions": 2560,
             "recovery_temperature": 0.0,
             "recovery_rate": 0.5,

@@ -91,16 +91,16 @@ class TestSpider:
             "b-007",
         }
 
-    def test_fresh(self, tmp_path: Path) -> None:
+    def test_rl(self, tmp_path: Path) -> None:
         source, out = make_shops(tmp_path / "spider"), tmp_path / "out"
         run(
             "spider", "--source", source, "--out", out, "--db-ids", "core", "--wide",
-            "--hold-out", 56, "--fresh", 64,
+            "--hold-out", 56, "--rl", 64,
         )  # fmt: skip
         counts = splits(out)
-        assert counts["unseen"] >= 56 and counts["fresh"] >= 64
+        assert counts["unseen"] >= 56 and counts["rl"] >= 64
         assert sum(counts.values()) == 36 * 6 + 10
-        assert json.loads((out / "manifest.json").read_text())["fresh"] == 64
+        assert json.loads((out / "manifest.json").read_text())["rl"] == 64
 
     def test_split_by_database(self, tmp_path: Path) -> None:
         make_spider(tmp_path / "spider", CORE_DATABASES)
@@ -131,7 +131,10 @@ class TestSpider:
         [
             (("--source", "nowhere"), "nowhere: no such folder or archive"),
             (("--hold-out", "3"), "add --wide"),
-            (("--fresh", "3"), "--fresh takes its questions from the wide set: add --wide"),
+            (("--rl", "3"), "--rl takes its questions from the wide set: add --wide"),
+            (("--fresh", "3"), "--fresh is called --rl now"),
+            (("--trial", "3"), "--trial is called --dagger now"),
+            (("--reserve", "3"), "--reserve is called --rl-core now"),
             (("--db-ids", "shopp"), "no file of the database 'shopp'. It has: shop, store"),
             (("--db-ids", "all", "--wide"), "--db-ids all leaves none"),
         ],

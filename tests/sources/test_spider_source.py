@@ -98,43 +98,43 @@ def test_hold_out_without_wide(tmp_path: Path) -> None:
         prepare_spider(read_spider(make_spider(tmp_path)), databases=["store"], hold_out=5)
 
 
-def test_fresh_without_wide(tmp_path: Path) -> None:
-    with pytest.raises(SourceError, match=r"^--fresh takes its questions .*: add --wide"):
-        prepare_spider(read_spider(make_spider(tmp_path)), databases=["store"], fresh=5)
+def test_rl_without_wide(tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match=r"^--rl takes its questions .*: add --wide"):
+        prepare_spider(read_spider(make_spider(tmp_path)), databases=["store"], rl=5)
 
 
-def test_fresh_databases_are_whole_and_nowhere_else(tmp_path: Path) -> None:
+def test_rl_databases_are_whole_and_nowhere_else(tmp_path: Path) -> None:
     source = read_spider(make_shops(tmp_path))
-    prepared = prepare_spider(source, databases=["core"], wide=True, hold_out=56, fresh=64)
+    prepared = prepare_spider(source, databases=["core"], wide=True, hold_out=56, rl=64)
     databases: dict[str, set[str]] = {}
     for record in prepared.records:
         databases.setdefault(record.split, set()).add(record.database_name)
-    assert databases.keys() == {"train", "eval", "wide", "unseen", "fresh"}
+    assert databases.keys() == {"train", "eval", "wide", "unseen", "rl"}
     assert databases["train"] == databases["eval"] == {"core"}
-    apart = [databases[split] for split in ("train", "wide", "unseen", "fresh")]
+    apart = [databases[split] for split in ("train", "wide", "unseen", "rl")]
     assert sum(map(len, apart)) == len(set().union(*apart)) == 37
-    assert 64 <= len(part(prepared, "fresh")) < len(part(prepared, "wide"))
+    assert 64 <= len(part(prepared, "rl")) < len(part(prepared, "wide"))
     easy_and_hard = {record.difficulty for record in part(prepared, "wide")}
-    assert {record.difficulty for record in part(prepared, "fresh")} == easy_and_hard
+    assert {record.difficulty for record in part(prepared, "rl")} == easy_and_hard
 
 
-def test_trial_databases_are_apart_from_fresh_ones(tmp_path: Path) -> None:
+def test_dagger_databases_are_apart_from_rl_ones(tmp_path: Path) -> None:
     source = read_spider(make_shops(tmp_path, 60))
-    settings = {"databases": ["core"], "wide": True, "hold_out": 56, "fresh": 64}
-    prepared = prepare_spider(source, **settings, trial=56)
-    tried = {record.database_name for record in part(prepared, "trial")}
-    assert 56 <= len(part(prepared, "trial")) < len(part(prepared, "wide"))
-    others = {record.database_name for record in prepared.records if record.split != "trial"}
+    settings = {"databases": ["core"], "wide": True, "hold_out": 56, "rl": 64}
+    prepared = prepare_spider(source, **settings, dagger=56)
+    tried = {record.database_name for record in part(prepared, "dagger")}
+    assert 56 <= len(part(prepared, "dagger")) < len(part(prepared, "wide"))
+    others = {record.database_name for record in prepared.records if record.split != "dagger"}
     assert tried.isdisjoint(others)
-    assert part(prepared, "fresh") == part(prepare_spider(source, **settings), "fresh")
+    assert part(prepared, "rl") == part(prepare_spider(source, **settings), "rl")
 
 
-def test_reserved_questions_share_no_gold_with_those_to_train_on(tmp_path: Path) -> None:
+def test_rl_core_questions_share_no_gold_with_those_to_train_on(tmp_path: Path) -> None:
     source = read_spider(make_shops(tmp_path))
     without = prepare_spider(source, databases=["core"])
-    prepared = prepare_spider(source, databases=["core"], reserve=3)
+    prepared = prepare_spider(source, databases=["core"], rl_core=3)
     assert part(prepared, "eval") == part(without, "eval")
-    shown, kept = part(prepared, "train"), part(prepared, "reserve")
+    shown, kept = part(prepared, "train"), part(prepared, "rl_core")
     asked = {record.question_id for record in [*shown, *kept]}
     assert asked == {record.question_id for record in part(without, "train")}
     assert 2 <= len(kept) <= 4
@@ -142,38 +142,37 @@ def test_reserved_questions_share_no_gold_with_those_to_train_on(tmp_path: Path)
     assert golds[0].isdisjoint(golds[1])
 
 
-def test_too_much_in_reserve(tmp_path: Path) -> None:
+def test_too_much_in_rl_core(tmp_path: Path) -> None:
     source = read_spider(make_shops(tmp_path))
-    with pytest.raises(SourceError, match=r"^--reserve 100000 leaves nothing of the \d+ .* less"):
-        prepare_spider(source, databases=["core"], reserve=100_000)
+    with pytest.raises(SourceError, match=r"^--rl-core 100000 leaves nothing of the \d+ .* less"):
+        prepare_spider(source, databases=["core"], rl_core=100_000)
     with pytest.raises(SourceError, match="use --split-by question"):
-        prepare_spider(source, databases=["core"], reserve=3, split_by="none")
+        prepare_spider(source, databases=["core"], rl_core=3, split_by="none")
 
 
-def test_too_many_to_try(tmp_path: Path) -> None:
+def test_too_many_for_dagger(tmp_path: Path) -> None:
     source = read_spider(make_shops(tmp_path))
-    with pytest.raises(SourceError, match=r"^--trial 100000: .* ask for fewer"):
-        prepare_spider(source, databases=["core"], wide=True, trial=100_000)
+    with pytest.raises(SourceError, match=r"^--dagger 100000: .* ask for fewer"):
+        prepare_spider(source, databases=["core"], wide=True, dagger=100_000)
 
 
-def test_fresh_takes_nothing_from_unseen(tmp_path: Path) -> None:
+def test_rl_takes_nothing_from_unseen(tmp_path: Path) -> None:
     source = read_spider(make_shops(tmp_path))
-    with_fresh, without = (
-        prepare_spider(source, databases=["core"], wide=True, hold_out=56, fresh=fresh)
-        for fresh in (64, 0)
+    with_rl, without = (
+        prepare_spider(source, databases=["core"], wide=True, hold_out=56, rl=rl) for rl in (64, 0)
     )
     for split in ("train", "eval", "unseen"):
-        assert part(with_fresh, split) == part(without, split) != []
-    assert not part(without, "fresh")
+        assert part(with_rl, split) == part(without, split) != []
+    assert not part(without, "rl")
     # What it takes, it takes from wide.
-    taken = {record.question_id for record in part(with_fresh, "fresh")}
-    left = {record.question_id for record in part(with_fresh, "wide")}
+    taken = {record.question_id for record in part(with_rl, "rl")}
+    left = {record.question_id for record in part(with_rl, "wide")}
     assert left | taken == {record.question_id for record in part(without, "wide")}
 
 
-def test_too_much_to_keep_fresh_names_the_option(tmp_path: Path) -> None:
-    with pytest.raises(SourceError, match=r"^--fresh 5000: .*ask for fewer"):
-        prepare_spider(read_spider(make_shops(tmp_path)), databases=["core"], wide=True, fresh=5000)
+def test_too_much_for_rl_names_the_option(tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match=r"^--rl 5000: .*ask for fewer"):
+        prepare_spider(read_spider(make_shops(tmp_path)), databases=["core"], wide=True, rl=5000)
 
 
 def test_wide_takes_training_questions_that_return_rows(tmp_path: Path) -> None:

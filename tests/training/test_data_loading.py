@@ -118,6 +118,11 @@ def test_a_split_can_count_several_times(tiny_config: MakeConfig) -> None:
     assert sorted(chosen("eval*3+unseen*2")) == sorted(evals * 3)
 
 
+def test_an_old_name_of_a_split_is_answered_by_the_new_one(tiny_config: MakeConfig) -> None:
+    with pytest.raises(QuestionLoadError, match="the split 'reserve' is called 'rl_core' now"):
+        load_training_questions(tiny_config(), "train+reserve*7")
+
+
 def test_weights_of_splits() -> None:
     assert split_weights("train*4+wide") == {"train": 4, "wide": 1}
     assert split_weights("eval") == {"eval": 1}

@@ -101,15 +101,15 @@ def test_a_split_that_is_not_there_is_refused_before_anything_is_trained(
 ) -> None:
     with pytest.raises(
         QuestionLoadError,
-        match=r"no question has split 'fresh', which 'fresh\*3' asks for; there are eval, train",
+        match=r"no question has split 'rl', which 'rl\*3' asks for; there are eval, train",
     ):
-        warmed(recovery_split="fresh*3")
+        warmed(recovery_split="rl*3")
     assert not list(tmp_path.rglob("*.jsonl"))
 
 
 def test_without_a_second_stage_its_split_is_of_no_account(
     warmed: Callable[..., tuple[Path, dict[str, int]]],
 ) -> None:
-    folder, counts = warmed(recovery_split="fresh", recovery_epochs=0.0)
+    folder, counts = warmed(recovery_split="rl", recovery_epochs=0.0)
     assert counts == {"imitate": 6}
     assert not (folder / MENDED).exists()

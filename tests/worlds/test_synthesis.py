@@ -12,7 +12,7 @@ from sql_env.core.database import Database
 from sql_env.models import QuestionRecord
 from sql_env.questions import Dataset
 from sql_env.worlds.intents import EXISTING_INTENTS, INTENTS
-from sql_env.worlds.practice import LEFT_OUT, practice_questions
+from sql_env.worlds.synthesis import LEFT_OUT, synthetic_questions
 
 ODD = """
 CREATE TABLE "order" ("order no" INTEGER, "select" TEXT, "{}" TEXT, amount REAL, day DATE);
@@ -36,8 +36,8 @@ def check(path: Path, count: int = 30) -> list[str]:
     """Ask, and check that every gold runs and every sentence is whole."""
     opened = Database(path)
     questions = []
-    for record in practice_questions(path, count, seed=1).records:
-        checked = QuestionRecord.model_validate(record | {"question_id": "x", "split": "practice"})
+    for record in synthetic_questions(path, count, seed=1).records:
+        checked = QuestionRecord.model_validate(record | {"question_id": "x", "split": "synthetic"})
         assert opened.query(checked.gold_sql).rows, checked.gold_sql
         question = checked.question_text
         assert question[-1] in ".?", question
@@ -59,29 +59,29 @@ def test_odd_databases_are_asked_what_they_offer(tmp_path: Path) -> None:
 
 def test_a_database_without_words_offers_nothing(tmp_path: Path) -> None:
     path = database(tmp_path, 'CREATE TABLE "123" ("1" BLOB); CREATE TABLE t (c TEXT)')
-    assert practice_questions(path, 5).records == []
+    assert synthetic_questions(path, 5).records == []
 
 
 def test_the_same_seed_asks_the_same(tmp_path: Path) -> None:
     path = database(tmp_path, SCHOOL)
-    first, again = (practice_questions(path, 30, seed=7).records for _ in range(2))
+    first, again = (synthetic_questions(path, 30, seed=7).records for _ in range(2))
     assert first == again
-    assert first != practice_questions(path, 30, seed=8).records
+    assert first != synthetic_questions(path, 30, seed=8).records
 
 
 def test_a_gold_that_must_stay_unseen_is_not_asked_for(tmp_path: Path) -> None:
     path = database(tmp_path, SCHOOL)
-    planted = practice_questions(path, 30, seed=7).records[0]["gold_sql"]
-    again = practice_questions(path, 30, seed=7, is_unseen=lambda sql: sql == planted)
+    planted = synthetic_questions(path, 30, seed=7).records[0]["gold_sql"]
+    again = synthetic_questions(path, 30, seed=7, is_unseen=lambda sql: sql == planted)
     assert again.leaked
     assert planted not in [record["gold_sql"] for record in again.records]
 
 
 def test_an_unseen_gold_in_other_words_is_not_asked_for(tmp_path: Path) -> None:
     path = database(tmp_path, SCHOOL)
-    asked = [record["gold_sql"] for record in practice_questions(path, 40, seed=7).records]
+    asked = [record["gold_sql"] for record in synthetic_questions(path, 40, seed=7).records]
     planted = next(sql for sql in asked if "'" not in sql)
-    again = practice_questions(path, 40, seed=7, unseen=[planted.lower()])
+    again = synthetic_questions(path, 40, seed=7, unseen=[planted.lower()])
     assert again.leaked
     assert planted not in [record["gold_sql"] for record in again.records]
 

@@ -1,6 +1,6 @@
-"""Questions about a database that already exists, as many as it has to offer.
+"""Question synthesis: questions about a database that already exists, as many as it has to offer.
 
-asked = practice_questions(Path("pets_1.sqlite"), 60, seed=42)
+asked = synthetic_questions(Path("pets_1.sqlite"), 60, seed=42)
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Asked:
     leaked: int  # questions turned down because their gold must stay unseen
 
 
-def practice_questions(
+def synthetic_questions(
     path: Path | str,
     count: int,
     *,

@@ -1,4 +1,4 @@
-"""`sql-env data disguise`: the same questions on renamed databases, as a split of their own."""
+"""`sql-env data augment rename`: the same questions on renamed databases, as a split."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from sql_env.augment.rename import disguise
+from sql_env.augment.rename import add_renamed_databases
 from sql_env.cli import app
 from sql_env.evaluation.validation import validate
 from sql_env.questions import Dataset, load_questions
@@ -22,18 +22,16 @@ def folder(music_dir: Path, tmp_path: Path) -> Path:
 
 
 def test_questions_stay_and_names_change(folder: Path) -> None:
-    result = CliRunner().invoke(app, ["data", "disguise", str(folder), "--copies", "2"])
+    result = CliRunner().invoke(app, ["data", "augment", "rename", str(folder), "--copies", "2"])
     assert result.exit_code == 0, result.output
-    assert "6 questions on 2 renamed databases added as disguised" in " ".join(
-        result.output.split()
-    )
+    assert "6 questions on 2 renamed databases added as renamed" in " ".join(result.output.split())
     records = load_questions(folder / "questions")
-    asked = {r.question_id: r for r in records if r.split == "disguised"}
-    plain = asked["music_french-disguised-1"]
-    again = asked["music_french-disguised-2"]
+    asked = {r.question_id: r for r in records if r.split == "renamed"}
+    plain = asked["music_french-renamed-1"]
+    again = asked["music_french-renamed-2"]
     assert plain.question_text == "Which singers come from France?"
     assert plain.gold_answer == ["Ann", "Bob"]
-    assert {plain.database_name, again.database_name} == {"music_disguised1", "music_disguised2"}
+    assert {plain.database_name, again.database_name} == {"music_renamed1", "music_renamed2"}
     assert plain.gold_sql != again.gold_sql
     assert {r.question_id for r in records if r.split == "train"} == {
         "music_count",
@@ -43,9 +41,9 @@ def test_questions_stay_and_names_change(folder: Path) -> None:
 
 
 def test_what_is_written_is_a_dataset(folder: Path) -> None:
-    disguise(folder, splits=("train", "eval"), copies=2)
+    add_renamed_databases(folder, splits=("train", "eval"), copies=2)
     dataset = Dataset.at(folder)
-    shown = [r for r in load_questions(dataset.questions_path) if r.split == "disguised"]
+    shown = [r for r in load_questions(dataset.questions_path) if r.split == "renamed"]
     # The gold answers of this little dataset are not all filled in.
     shown = [r for r in shown if "join" not in r.question_id]
     findings = list(validate(shown, dataset.db_dir))
@@ -56,8 +54,8 @@ def test_what_is_written_is_a_dataset(folder: Path) -> None:
 def test_the_same_seed_gives_the_same_names_and_replaces_what_it_wrote(folder: Path) -> None:
     written = []
     for _ in range(2):
-        disguise(folder, copies=1, seed=3)
-        written.append((folder / "questions" / "questions_disguised.json").read_bytes())
+        add_renamed_databases(folder, copies=1, seed=3)
+        written.append((folder / "questions" / "questions_renamed.json").read_bytes())
     assert written[0] == written[1]
     assert len(list((folder / "databases").iterdir())) == 2
 
@@ -70,6 +68,15 @@ def test_the_same_seed_gives_the_same_names_and_replaces_what_it_wrote(folder: P
     ],
 )
 def test_mistakes_say_what_to_do(folder: Path, arguments: list[str], says: str) -> None:
-    result = CliRunner().invoke(app, ["data", "disguise", str(folder), *arguments])
+    result = CliRunner().invoke(app, ["data", "augment", "rename", str(folder), *arguments])
     assert result.exit_code == 2
     assert says in " ".join(result.output.split())
+
+
+@pytest.mark.parametrize("arguments", [[], ["data/spider", "--splits", "train"], ["--help"]])
+def test_the_old_command_says_what_it_is_called_now(arguments: list[str]) -> None:
+    result = CliRunner().invoke(app, ["data", "disguise", *arguments])
+    assert result.exit_code == 2
+    assert result.output == (
+        "error: `sql-env data disguise` is called `sql-env data augment rename` now\n"
+    )

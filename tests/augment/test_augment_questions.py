@@ -1,4 +1,4 @@
-"""`sql-env data practise`: a split of practice questions beside those a dataset has."""
+"""`sql-env data augment questions`: a split of synthetic questions beside those a dataset has."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from sql_env.augment.questions import practise
+from sql_env.augment.questions import add_synthetic_questions
 from sql_env.cli import app
 from sql_env.evaluation.validation import validate
 from sql_env.questions import Dataset, load_questions
@@ -67,18 +67,20 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_a_split_is_written_and_told(folder: Path) -> None:
-    result = CliRunner().invoke(app, ["data", "practise", str(folder), "--per-database", "30"])
+    result = CliRunner().invoke(
+        app, ["data", "augment", "questions", str(folder), "--per-database", "30"]
+    )
     assert result.exit_code == 0, result.output
-    assert "30 questions on 1 databases added as practice" in " ".join(result.output.split())
-    records = load_questions(folder / "questions" / "questions_practice.json")
-    assert {record.split for record in records} == {"practice"}
+    assert "30 questions on 1 databases added as synthetic" in " ".join(result.output.split())
+    records = load_questions(folder / "questions" / "questions_synthetic.json")
+    assert {record.split for record in records} == {"synthetic"}
     assert {record.database_name for record in records} == {"kennel"}
-    assert json.loads((folder / "manifest.json").read_text())["questions"]["practice"] == 30
+    assert json.loads((folder / "manifest.json").read_text())["questions"]["synthetic"] == 30
 
 
 def test_what_is_written_is_fit_to_play(folder: Path) -> None:
-    practise(folder, per_database=30)
-    records = load_questions(folder / "questions" / "questions_practice.json")
+    add_synthetic_questions(folder, per_database=30)
+    records = load_questions(folder / "questions" / "questions_synthetic.json")
     findings = list(validate(records, Dataset.at(folder).db_dir))
     assert len(findings) == 30
     assert not [finding.reason for finding in findings if finding.failed]
@@ -86,9 +88,9 @@ def test_what_is_written_is_fit_to_play(folder: Path) -> None:
 
 def test_golds_of_other_splits_are_left_out(folder: Path) -> None:
     planted = normalised_sql(UNSEEN_GOLD)
-    known = practise(folder, splits=("train", "eval"), per_database=200)
+    known = add_synthetic_questions(folder, splits=("train", "eval"), per_database=200)
     assert planted in {normalised_sql(record.gold_sql) for record in known.records}
-    made = practise(folder, splits=("train",), per_database=200)
+    made = add_synthetic_questions(folder, splits=("train",), per_database=200)
     assert made.leaked
     asked = {normalised_sql(record.gold_sql) for record in made.records}
     assert planted not in asked
@@ -97,8 +99,8 @@ def test_golds_of_other_splits_are_left_out(folder: Path) -> None:
 
 
 def test_databases_of_other_splits_are_left_out(folder: Path) -> None:
-    assert practise(folder, per_database=5).unseen == ("held",)
-    both = practise(folder, splits=("train", "unseen"), per_database=5)
+    assert add_synthetic_questions(folder, per_database=5).unseen == ("held",)
+    both = add_synthetic_questions(folder, splits=("train", "unseen"), per_database=5)
     assert set(both.databases) == {"kennel", "held"}
 
 
@@ -106,13 +108,13 @@ def test_the_same_seed_writes_the_same_bytes(folder: Path, tmp_path: Path) -> No
     shutil.copytree(folder, tmp_path / "again")
     written = []
     for place in (folder, tmp_path / "again", folder):
-        practise(place, per_database=20, seed=5)
-        written.append((place / "questions" / "questions_practice.json").read_bytes())
+        add_synthetic_questions(place, per_database=20, seed=5)
+        written.append((place / "questions" / "questions_synthetic.json").read_bytes())
     assert written[0] == written[1] == written[2]
 
 
 def test_a_database_gives_what_it_has(folder: Path) -> None:
-    made = practise(folder, per_database=2_000)
+    made = add_synthetic_questions(folder, per_database=2_000)
     assert 100 < len(made.records) < 2_000
 
 
@@ -125,11 +127,20 @@ def test_a_database_gives_what_it_has(folder: Path) -> None:
     ],
 )
 def test_mistakes_say_what_to_do(folder: Path, arguments: list[str], says: str) -> None:
-    result = CliRunner().invoke(app, ["data", "practise", str(folder), *arguments])
+    result = CliRunner().invoke(app, ["data", "augment", "questions", str(folder), *arguments])
     assert result.exit_code == 2
     assert says in " ".join(result.output.split())
 
 
 def test_a_split_named_cannot_be_replaced(folder: Path) -> None:
     with pytest.raises(SourceError, match="unseen"):
-        practise(folder, splits=("train",), name="unseen")
+        add_synthetic_questions(folder, splits=("train",), name="unseen")
+
+
+@pytest.mark.parametrize("arguments", [[], ["data/spider", "--splits", "train"], ["--help"]])
+def test_the_old_command_says_what_it_is_called_now(arguments: list[str]) -> None:
+    result = CliRunner().invoke(app, ["data", "practise", *arguments])
+    assert result.exit_code == 2
+    assert result.output == (
+        "error: `sql-env data practise` is called `sql-env data augment questions` now\n"
+    )
