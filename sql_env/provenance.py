@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import os
 import platform
-import sqlite3
 import subprocess
 import sys
 from datetime import datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+import apsw
+
 
 def current_versions() -> dict[str, str]:
     """What the numbers were made with; libraries only where they are in use."""
-    found = {"python": platform.python_version(), "sqlite": sqlite3.sqlite_version}
+    found = {"python": platform.python_version(), "sqlite": apsw.sqlite_lib_version()}
     for name in ("sql_env", "torch", "transformers", "trl", "peft"):
         if name in sys.modules:
             try:

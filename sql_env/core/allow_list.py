@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import sqlite3
+import apsw
 
 _SCALAR = """
     abs char coalesce concat concat_ws glob hex if ifnull iif instr length like likelihood likely
-    lower ltrim max min nullif octet_length quote replace round rtrim sign soundex substr substring
+    lower ltrim max min nullif octet_length quote replace round rtrim sign substr substring
     trim typeof unicode unlikely upper
 """  # not printf: "%.*c" runs as long as it is told to, and what grows too long becomes NULL
 _AGGREGATE_AND_WINDOW = """
-    avg count cume_dist dense_rank first_value group_concat lag last_value lead max median min
-    nth_value ntile percent_rank percentile percentile_cont percentile_disc rank row_number
-    string_agg sum total
-"""
+    avg count cume_dist dense_rank first_value group_concat lag last_value lead max min nth_value
+    ntile percent_rank rank row_number string_agg sum total
+"""  # not median and percentile: rows in the right order make their quicksort quadratic and deep
 _TIME = """
     current_date current_time current_timestamp date datetime julianday strftime time timediff
     unixepoch
@@ -43,9 +42,9 @@ _WRITES = (
     "DROP_TRIGGER DROP_VIEW DROP_VTABLE INSERT PRAGMA REINDEX SAVEPOINT TRANSACTION UPDATE"
 )
 _NAMES = {
-    getattr(sqlite3, f"SQLITE_{name}"): name.replace("_", " ").replace("VTABLE", "VIRTUAL TABLE")
+    getattr(apsw, f"SQLITE_{name}"): name.replace("_", " ").replace("VTABLE", "VIRTUAL TABLE")
     for name in _WRITES.split()
-} | {sqlite3.SQLITE_ATTACH: "ATTACH or VACUUM"}  # VACUUM attaches a database of its own
+} | {apsw.SQLITE_ATTACH: "ATTACH or VACUUM"}  # VACUUM attaches a database of its own
 
 
 def denial(action: int, first: str | None, second: str | None) -> str:
@@ -56,9 +55,9 @@ def denial(action: int, first: str | None, second: str | None) -> str:
         first: the first of its two arguments; what it means depends on the action.
         second: the second of them.
     """
-    if action == sqlite3.SQLITE_FUNCTION:
+    if action == apsw.SQLITE_FUNCTION:
         return f"the function {second}() is not available here"
-    if action == sqlite3.SQLITE_UPDATE and first == "sqlite_master":
+    if action == apsw.SQLITE_UPDATE and first == "sqlite_master":
         # SQLite asks this when it is about to set up a table function.
         return f"table functions cannot be read here: {USE_DESCRIBE}"
     what = _NAMES.get(action, "this statement")

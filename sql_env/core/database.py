@@ -8,15 +8,16 @@ does not is said in `sql_env.core.sandbox`.
 from __future__ import annotations
 
 import os
-import sqlite3
 import threading
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
 
+import apsw
+
 from sql_env.core.query_result import Cell, ErrorKind, Limits, QueryResult, Row
-from sql_env.core.sandbox import MOST_BYTES_KEPT, Sandbox, connect, decode
+from sql_env.core.sandbox import MOST_BYTES_KEPT, Sandbox, connect
 from sql_env.core.schema import (
     Column,
     ForeignKey,
@@ -72,9 +73,8 @@ class _File:
 def _read_schemas(file: _File) -> list[TableSchema]:
     try:
         with closing(connect(file.path)) as connection:
-            connection.text_factory = decode
             schemas = read_schemas(connection)
-    except sqlite3.Error as error:
+    except (apsw.Error, UnicodeDecodeError) as error:
         raise DatabaseOpenError(
             f"{file.path}: {error}. The file is damaged or is not an SQLite database: "
             "delete it and prepare the data again"
@@ -230,7 +230,7 @@ class Database:
         file = self._file
         try:
             sandbox = _POOL.take(file)
-        except sqlite3.Error as error:
+        except apsw.Error as error:
             return QueryResult.failed(ErrorKind.OTHER, f"the database is gone: {error}")
         try:
             result = sandbox.query(sql, self.limits, deadline)

@@ -5,17 +5,19 @@ What is covered
       allow-list (SELECT, READ, RECURSIVE, named functions) on a `mode=ro`, `immutable=1` file with
       no room for attached databases. `sqlite_master` and the PRAGMA table functions are closed
       too: the schema is read with DESCRIBE.
-    * Time: a progress handler looks at the clock every 1,000 opcodes. It is blind inside an
-      opcode, so values are kept short (1 KB): no function then takes long, however often it is
-      written. A query that meets a longer value is run again in the careful lane: up to 32 KB,
-      the clock every ten opcodes, and few function calls.
+    * Time: a progress handler looks at the clock every 1,000 opcodes, and as often while a
+      statement is compiled. It is blind inside an opcode, so values are kept short (1 KB): no
+      function then takes long, however often it is written. A query that meets a longer value is
+      run again in the careful lane: up to 32 KB, the clock every ten opcodes, and few function
+      calls.
     * Memory: SQLite's heap limit, which also ends statements that explode while they are being
       compiled, and caps on rows and bytes that are checked between small batches of rows.
     * Results that differ from run to run: `random()` and `randomblob()` are not on the list.
 
 What is not covered
     * The heap limit belongs to the process; SQLite offers no smaller unit. Queries running in
-      other threads, and other SQLite connections of the process, share it.
+      other threads share it, and so do other users of `apsw`. Python's `sqlite3` is another copy
+      of SQLite and does not.
     * Large sorts spill into SQLite's temporary files (deleted as soon as they are opened): a
       query can write to the temporary folder for as long as its deadline lets it.
     * `count(*)` of a whole table is a single opcode: on tables of many gigabytes it may overrun.
@@ -26,11 +28,14 @@ What is not covered
 from __future__ import annotations
 
 import marshal
-import sqlite3
+import re
 from collections.abc import Callable, Iterable
+from itertools import islice
 from pathlib import Path
 from time import monotonic
 from typing import NamedTuple
+
+import apsw
 
 from sql_env.core.allow_list import FUNCTIONS, TABLE_FUNCTIONS, USE_DESCRIBE, denial
 from sql_env.core.query_result import Cell, ErrorKind, Limits, QueryResult, Row
@@ -38,20 +43,18 @@ from sql_env.core.sqlite_messages import LONGEST_SQL, classify
 
 WIDEST_RESULT = 128
 COMPILE_LIMITS = {
-    sqlite3.SQLITE_LIMIT_SQL_LENGTH: LONGEST_SQL,
-    sqlite3.SQLITE_LIMIT_EXPR_DEPTH: 100,
-    sqlite3.SQLITE_LIMIT_COMPOUND_SELECT: 50,
-    sqlite3.SQLITE_LIMIT_VDBE_OP: 1_500,
-    sqlite3.SQLITE_LIMIT_FUNCTION_ARG: 32,
-    sqlite3.SQLITE_LIMIT_ATTACHED: 0,
-    sqlite3.SQLITE_LIMIT_LIKE_PATTERN_LENGTH: 64,
-    sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER: 100,
-    sqlite3.SQLITE_LIMIT_TRIGGER_DEPTH: 0,
-    sqlite3.SQLITE_LIMIT_WORKER_THREADS: 0,
+    apsw.SQLITE_LIMIT_EXPR_DEPTH: 100,
+    apsw.SQLITE_LIMIT_COMPOUND_SELECT: 50,
+    apsw.SQLITE_LIMIT_FUNCTION_ARG: 32,
+    apsw.SQLITE_LIMIT_ATTACHED: 0,
+    apsw.SQLITE_LIMIT_LIKE_PATTERN_LENGTH: 64,
+    apsw.SQLITE_LIMIT_VARIABLE_NUMBER: 100,
+    apsw.SQLITE_LIMIT_TRIGGER_DEPTH: 0,
+    apsw.SQLITE_LIMIT_WORKER_THREADS: 0,
 }
 # Above the soft limit page caches are recycled and sorts spill; at the hard one a statement ends.
-SOFT_HEAP_BYTES = 20_000_000
-HARD_HEAP_BYTES = 40_000_000
+SOFT_HEAP_BYTES = 12_000_000
+HARD_HEAP_BYTES = 24_000_000
 
 
 class _Lane(NamedTuple):
@@ -62,15 +65,30 @@ class _Lane(NamedTuple):
 
     largest_cell: int  # in Python, where one emoji makes a text four bytes a character
     batch_cells: int  # how many of these may come between two looks at the size
+    longest_program: int = 1_500  # opcodes
 
 
 _QUICK = _Lane(1_024, 1000, largest_cell=5_000, batch_cells=3_200)
 _CAREFUL = _Lane(32_768, 10, largest_cell=150_000, batch_cells=50)
+# For a statement that has passed the careful lane, with some opcodes more for each column.
+_UNDECODED = _CAREFUL._replace(longest_program=30_000)
 _CAREFUL_CALLS = 10
 _LONGEST_TRIM_SET = 64
 _BYTES_OF_A_CELL = 48  # what Python needs for a value beside its content
 _BYTES_OF_A_STATEMENT = 500  # and for a statement that is remembered
 MOST_BYTES_KEPT = 250_000  # by a sandbox: then it is better replaced than remembered
+# A column whose texts come as bytes and whose blobs come as text.
+_UNDECODED_COLUMN = (
+    "CASE typeof({0}) WHEN 'text' THEN CAST({0} AS BLOB) WHEN 'blob' THEN hex({0}) ELSE {0} END"
+)
+
+
+class _Refused(Exception):
+    """The sandbox's own no, from inside one of SQLite's calls."""
+
+    def __init__(self, kind: ErrorKind, message: str) -> None:
+        super().__init__(message)
+        self.kind = kind
 
 
 class Sandbox:
@@ -82,30 +100,36 @@ class Sandbox:
         widest_table: the columns of the widest of them, so that `SELECT *` stays possible.
 
     Raises:
-        sqlite3.Error: the file cannot be opened or is not a database.
+        apsw.Error: the file cannot be opened or is not a database.
         MemoryError: SQLite's heap is full.
     """
 
     def __init__(self, path: Path, tables: Iterable[str], widest_table: int) -> None:
         self._names = {name.lower(): name for name in tables}
-        # What the authorizer sees while a statement is compiled. Python keeps compiled statements:
-        # one that comes again is not announced again, so what it reads is kept as well.
+        # What the authorizer sees while a statement is compiled. Compiled statements are kept: one
+        # that comes again is not announced again, so what it reads is kept as well.
         self._seen: list[tuple[str, str]] = []
         self._reads_of: dict[str, frozenset[tuple[str, str]]] = {}
         self.bytes_kept = 0
         self._denied = ""
         self._deadline = 0.0
+        self._sql = ""
+        self._columns: tuple[str, ...] = ()
         self._connection = connection = connect(path)
         for limit, value in COMPILE_LIMITS.items():
-            connection.setlimit(limit, value)
-        connection.setlimit(sqlite3.SQLITE_LIMIT_COLUMN, max(WIDEST_RESULT, widest_table))
+            connection.limit(limit, value)
+        widest = max(WIDEST_RESULT, widest_table)
+        connection.limit(apsw.SQLITE_LIMIT_COLUMN, widest)
+        longest = LONGEST_SQL + widest * (len(_UNDECODED_COLUMN) + 32)
+        connection.limit(apsw.SQLITE_LIMIT_SQL_LENGTH, longest)
         for name, strip in (("trim", str.strip), ("ltrim", str.lstrip), ("rtrim", str.rstrip)):
-            connection.create_function(name, 2, self._make_trim(name, strip), deterministic=True)
-        connection.set_authorizer(self._make_authorizer())
+            connection.create_scalar_function(name, _make_trim(name, strip), 2, deterministic=True)
+        connection.authorizer = self._make_authorizer()
+        connection.exec_trace = self._before_it_runs
         self._enter(_QUICK)
 
     def close(self) -> None:
-        self._connection.close()
+        self._connection.close(True)
 
     def query(self, sql: str, limits: Limits, deadline: float) -> QueryResult:
         """Run one untrusted SELECT. Whatever is wrong with it comes back as an error.
@@ -120,91 +144,131 @@ class Sandbox:
         """
         self._deadline = deadline
         try:
-            return self._run(sql, limits, _QUICK)
-        except (sqlite3.Error, sqlite3.Warning, UnicodeError) as error:
-            if not _needs_care(error):
-                return self._failed(error, limits)
-        self._enter(_CAREFUL)
-        self._connection.text_factory = decode
-        try:
-            return self._run_carefully(sql, limits)
-        except (sqlite3.Error, sqlite3.Warning) as error:
+            if 4 * len(sql) > LONGEST_SQL and len(sql.encode()) > LONGEST_SQL:
+                raise _Refused(
+                    ErrorKind.TOO_LARGE, f"the query is longer than {LONGEST_SQL:,} bytes"
+                )
+            if "\0" in sql:
+                raise _Refused(ErrorKind.SYNTAX, "the query contains a NUL character")
+            try:
+                return self._run(sql, limits, _QUICK)
+            except (apsw.TooBigError, UnicodeDecodeError) as error:
+                decodable = isinstance(error, apsw.TooBigError)
+            try:
+                return self._run_carefully(sql, limits, decodable)
+            finally:
+                self._enter(_QUICK)
+        except apsw.NoMemError as error:
+            raise MemoryError from error
+        except (apsw.Error, UnicodeError, _Refused) as error:
             return self._failed(error, limits)
-        finally:
-            self._connection.text_factory = str
-            self._enter(_QUICK)
 
     def _enter(self, lane: _Lane) -> None:
-        self._connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, lane.longest_value)
+        self._connection.limit(apsw.SQLITE_LIMIT_LENGTH, lane.longest_value)
+        self._connection.limit(apsw.SQLITE_LIMIT_VDBE_OP, lane.longest_program)
         self._connection.set_progress_handler(
             lambda: monotonic() > self._deadline, lane.opcodes_between_looks
         )
 
     def _run(self, sql: str, limits: Limits, lane: _Lane) -> QueryResult:
-        if "\0" in sql:
-            return QueryResult.failed(ErrorKind.SYNTAX, "the query contains a NUL character")
         self._denied = ""
         self._seen.clear()
+        self._sql, self._columns = sql, ()
         try:
             cursor = self._connection.execute(sql)
         finally:  # it may fail after it was compiled, and then it is kept all the same
             if self._seen:
                 self._reads_of[sql] = frozenset(self._seen)
                 self.bytes_kept += len(sql) + _BYTES_OF_A_STATEMENT
-        description = cursor.description
-        if description is None:
-            return QueryResult.failed(ErrorKind.SYNTAX, "there is no SELECT statement in the query")
-        columns = tuple([item[0] for item in description])
-        if columns in _EXPLAIN_COLUMNS:
-            return QueryResult.failed(
-                ErrorKind.DENIED, "EXPLAIN is not allowed: write one SELECT statement"
-            )
+        columns = self._columns
         batch_size = lane.batch_cells // len(columns) + 1
-        rows: list[Row] = cursor.fetchmany(batch_size)
+        rows: list[Row] = list(islice(cursor, batch_size))
         most = len(rows) * len(columns) * lane.largest_cell
         if len(rows) == batch_size or most > limits.bytes:
             size = _size(rows)
             while size <= limits.bytes and len(rows) <= limits.rows:
-                batch: list[Row] = cursor.fetchmany(batch_size)
+                batch: list[Row] = list(islice(cursor, batch_size))
                 if not batch:
                     break
                 rows += batch
                 size += _size(batch)
-            cursor.close()
+            cursor.close(True)
             if size > limits.bytes:
                 return _too_large(f"{limits.bytes:,} bytes")
         if len(rows) > limits.rows:
             return _too_large(f"{limits.rows:,} rows")
         return QueryResult(columns, tuple(rows), self._reads_of.get(sql, _NOTHING))
 
-    def _run_carefully(self, sql: str, limits: Limits) -> QueryResult:
+    def _run_carefully(self, sql: str, limits: Limits, decodable: bool) -> QueryResult:
         """Long values make functions slow, so there may be only few of them.
 
         The compiled program is counted, not the text: SQLite copies expressions.
         """
-        program = self._connection.execute(f"EXPLAIN {sql.lstrip(BEFORE_A_STATEMENT)}")
+        self._enter(_CAREFUL)
+        counting = self._connection.cursor()
+        counting.exec_trace = _permit
+        program = counting.execute(sql, explain=1)
         if sum(opcode in _CALLS for _, opcode, *_ in program) > _CAREFUL_CALLS:
             return QueryResult.failed(
                 ErrorKind.TOO_LARGE,
                 f"a text or blob is longer than {_QUICK.longest_value:,} bytes; in such a query "
                 f"there may be at most {_CAREFUL_CALLS} function calls",
             )
-        return self._run(sql, limits, _CAREFUL)
+        if decodable:
+            try:
+                return self._run(sql, limits, _CAREFUL)
+            except UnicodeDecodeError:
+                pass
+        return self._run_undecoded(sql, limits)
+
+    def _run_undecoded(self, sql: str, limits: Limits) -> QueryResult:
+        """Some text of the result is not UTF-8, so texts are fetched as bytes and decoded here."""
+        self._enter(_UNDECODED)
+        columns = self._columns
+        names = [f"c{i}" for i in range(len(columns))]
+        result = self._run(
+            f"WITH q({', '.join(names)}) AS MATERIALIZED ({sql.strip(_BLANKS)}\n) "
+            f"SELECT {', '.join(map(_UNDECODED_COLUMN.format, names))} FROM q",
+            limits,
+            _UNDECODED,
+        )
+        rows = tuple(tuple(map(_decoded, row)) for row in result.rows)
+        return result._replace(columns=columns, rows=rows) if result.ok else result
+
+    def _before_it_runs(self, cursor: apsw.Cursor, statement: str, _bindings: object) -> bool:
+        """A statement is compiled and none of it has run: is it one SELECT?
+
+        The authorizer is asked about VACUUM only while it runs, and never about EXPLAIN.
+        """
+        if self._columns:
+            return True  # a comment behind the statement
+        if not _NOTHING_MORE.fullmatch(self._sql, len(statement)):
+            raise _Refused(ErrorKind.MULTIPLE, "write one statement only, nothing after ;")
+        self._columns = tuple([name for name, _ in cursor.get_description()])
+        if not self._columns:
+            if _NOTHING_MORE.fullmatch(statement):
+                raise _Refused(ErrorKind.SYNTAX, "there is no SELECT statement in the query")
+            raise _Refused(ErrorKind.DENIED, denial(apsw.SQLITE_ATTACH, None, None))
+        if cursor.is_explain:
+            raise _Refused(ErrorKind.DENIED, "EXPLAIN is not allowed: write one SELECT statement")
+        return True
 
     def _make_authorizer(self) -> Callable[..., int]:
-        ok, deny = sqlite3.SQLITE_OK, sqlite3.SQLITE_DENY
-        read, function = sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION
-        harmless = (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_RECURSIVE)
+        ok, deny = apsw.SQLITE_OK, apsw.SQLITE_DENY
+        read, function = apsw.SQLITE_READ, apsw.SQLITE_FUNCTION
+        harmless = (apsw.SQLITE_SELECT, apsw.SQLITE_RECURSIVE)
         names = frozenset(self._names.values())
         note = self._seen.append
 
-        def authorize(action: int, first: str, second: str, _database: str, _view: str) -> int:
+        def authorize(
+            action: int, first: str | None, second: str | None, _database: object, _view: object
+        ) -> int:
             if action == read:
                 if first in names:
-                    note((first, second))
+                    note((first, second or ""))
                     return ok
-                return ok if self._may_read(first, second) else deny
-            if action in harmless or (action == function and second in FUNCTIONS):
+                return ok if self._may_read(first or "", second or "") else deny
+            if action in harmless or (action == function and (second or "").lower() in FUNCTIONS):
                 return ok
             self._denied = self._denied or denial(action, first, second)
             return deny
@@ -223,84 +287,74 @@ class Sandbox:
             return False
         return True
 
-    def _make_trim(
-        self, name: str, strip: Callable[[str, str], str]
-    ) -> Callable[[Cell, Cell], str | None]:
-        """SQLite's own trim(text, characters) takes time with the product of the two lengths."""
-
-        def trim(text: Cell, characters: Cell) -> str | None:
-            if text is None or characters is None:
-                return None
-            unwanted = _text(characters)
-            if len(unwanted) > _LONGEST_TRIM_SET:
-                self._denied = f"{name}() can remove at most {_LONGEST_TRIM_SET} characters"
-                raise ValueError(self._denied)
-            return strip(_text(text), unwanted)
-
-        return trim
-
     def _failed(self, error: Exception, limits: Limits) -> QueryResult:
-        message = str(error)
-        code = getattr(error, "sqlite_errorcode", None)
-        if self._denied or code == sqlite3.SQLITE_AUTH:
+        if isinstance(error, _Refused):
+            kind, message = error.kind, str(error)
+        elif self._denied or isinstance(error, apsw.AuthError):
             kind, message = ErrorKind.DENIED, self._denied or "write one SELECT statement"
-        elif code == sqlite3.SQLITE_INTERRUPT:
-            if monotonic() <= self._deadline:
-                # Control-C came while the progress handler ran, where Python cannot raise it.
-                raise KeyboardInterrupt
+        elif isinstance(error, apsw.InterruptError):
             kind = ErrorKind.TIMEOUT
             message = f"the query ran longer than {limits.seconds:g} seconds: make it simpler"
-        elif code == sqlite3.SQLITE_TOOBIG:
+        elif isinstance(error, apsw.TooBigError):
             kind = ErrorKind.TOO_LARGE
             message = f"a text or blob is longer than {_CAREFUL.longest_value:,} bytes"
+        elif isinstance(error, apsw.BindingsError):
+            kind = ErrorKind.SYNTAX
+            message = "parameters cannot be used: write the value itself"
         elif isinstance(error, UnicodeError):
             kind, message = ErrorKind.SYNTAX, "the query is not valid Unicode text"
         else:
-            kind, message = classify(message)
+            kind, message = classify(str(error))
         return QueryResult.failed(kind, message)
 
 
 _NOTHING: frozenset[tuple[str, str]] = frozenset()
-BEFORE_A_STATEMENT = "; \t\r\n\f"
+_BLANKS = "; \t\r\n\f"
+_NOTHING_MORE = re.compile(rf"(?>[{_BLANKS}]|--[^\n]*|/\*(?>.*?(?:\*/|\Z)))*", re.DOTALL)
 _CALLS = frozenset(("Function", "PureFunc", "AggStep"))
-# The columns of EXPLAIN and of EXPLAIN QUERY PLAN, the only statements the authorizer never sees.
-_EXPLAIN_COLUMNS = {
-    ("addr", "opcode", "p1", "p2", "p3", "p4", "p5", "comment"),
-    ("id", "parent", "notused", "detail"),
-}
 
 
-def connect(path: Path) -> sqlite3.Connection:
+def connect(path: Path) -> apsw.Connection:
     """A read-only connection with its schema parsed; nothing else guards it yet.
 
     Raises:
-        sqlite3.Error: the file cannot be opened or is not a database.
+        apsw.Error: the file cannot be opened or is not a database.
         MemoryError: SQLite's heap is full.
     """
-    connection = sqlite3.connect(
-        f"{path.absolute().as_uri()}?mode=ro&immutable=1",
-        uri=True,
-        isolation_level=None,
-        check_same_thread=False,  # the pool hands a connection to one thread at a time
-    )
     try:
-        connection.execute(f"PRAGMA soft_heap_limit = {SOFT_HEAP_BYTES}")
-        connection.execute(f"PRAGMA hard_heap_limit = {HARD_HEAP_BYTES}")
-        connection.execute("PRAGMA trusted_schema = OFF")
-        connection.execute("PRAGMA query_only = ON")
-        # Now: under the sandbox's limits a wide table would make the schema unreadable.
-        connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-    except BaseException:
-        connection.close()
-        raise
+        connection = apsw.Connection(
+            f"{path.absolute().as_uri()}?mode=ro&immutable=1",
+            flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI,
+        )
+        try:
+            apsw.soft_heap_limit(SOFT_HEAP_BYTES)
+            apsw.hard_heap_limit(HARD_HEAP_BYTES)
+            connection.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
+            connection.execute("PRAGMA query_only = ON")
+            # Now: under the sandbox's limits a wide table would make the schema unreadable.
+            connection.execute("SELECT count(*) FROM sqlite_master").fetchall()
+        except BaseException:
+            connection.close(True)
+            raise
+    except apsw.NoMemError as error:
+        raise MemoryError from error
     return connection
 
 
-def _needs_care(error: Exception) -> bool:
-    """The quick lane met a long value, or a text that is not UTF-8."""
-    return getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_TOOBIG or str(
-        error
-    ).startswith("Could not decode to UTF-8")
+def _make_trim(name: str, strip: Callable[[str, str], str]) -> Callable[..., str | None]:
+    """SQLite's own trim(text, characters) takes time with the product of the two lengths."""
+
+    def trim(text: Cell, characters: Cell) -> str | None:
+        if text is None or characters is None:
+            return None
+        unwanted = _text(characters)
+        if len(unwanted) > _LONGEST_TRIM_SET:
+            raise _Refused(
+                ErrorKind.DENIED, f"{name}() can remove at most {_LONGEST_TRIM_SET} characters"
+            )
+        return strip(_text(text), unwanted)
+
+    return trim
 
 
 def decode(raw: bytes) -> str:
@@ -309,6 +363,17 @@ def decode(raw: bytes) -> str:
         return raw.decode()
     except UnicodeDecodeError:
         return raw.decode("latin-1")
+
+
+def _decoded(cell: Cell) -> Cell:
+    """A cell of a column that was fetched as `_UNDECODED_COLUMN`."""
+    if isinstance(cell, bytes):
+        return decode(cell)
+    return bytes.fromhex(cell) if isinstance(cell, str) else cell
+
+
+def _permit(*_: object) -> bool:
+    return True
 
 
 def _text(value: Cell) -> str:

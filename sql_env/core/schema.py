@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import sqlite3
 from contextlib import suppress
 from functools import partial
 from time import monotonic
 from typing import NamedTuple
+
+import apsw
 
 
 class Column(NamedTuple):
@@ -43,14 +44,14 @@ def quote_identifier(name: str) -> str:
 _SECONDS_FOR_A_VIEW = 1.0
 
 
-def read_schemas(connection: sqlite3.Connection) -> list[TableSchema]:
+def read_schemas(connection: apsw.Connection) -> list[TableSchema]:
     """The schemas of the tables and views that an agent can read, in the order of creation.
 
     Left out are SQLite's own tables, virtual tables and their shadows, and views that do not run
     or take more than a second.
 
     Raises:
-        sqlite3.Error: the database is damaged.
+        apsw.Error: the database is damaged.
     """
     found = connection.execute(
         "SELECT m.name, l.type FROM sqlite_master AS m JOIN pragma_table_list AS l "
@@ -58,11 +59,11 @@ def read_schemas(connection: sqlite3.Connection) -> list[TableSchema]:
         "AND l.type IN ('table', 'view') AND m.name NOT LIKE 'sqlite\\_%' ESCAPE '\\' "
         "ORDER BY m.rowid"
     ).fetchall()
-    schemas = [_read_schema(connection, name) for name, kind in found if kind == "table"]
-    for name in (name for name, kind in found if kind == "view"):
+    schemas = [_read_schema(connection, str(name)) for name, kind in found if kind == "table"]
+    for name in (str(name) for name, kind in found if kind == "view"):
         deadline = monotonic() + _SECONDS_FOR_A_VIEW
         connection.set_progress_handler(partial(_is_over, deadline), 1000)
-        with suppress(sqlite3.OperationalError):
+        with suppress(apsw.SQLError, apsw.InterruptError):
             schemas.append(_read_schema(connection, name))
     return schemas
 
@@ -71,7 +72,7 @@ def _is_over(deadline: float) -> bool:
     return monotonic() > deadline
 
 
-def _read_schema(connection: sqlite3.Connection, name: str) -> TableSchema:
+def _read_schema(connection: apsw.Connection, name: str) -> TableSchema:
     quoted = quote_identifier(name)
     columns = tuple(
         Column(row[1], row[2] or "", bool(row[5]), bool(row[3]))
@@ -82,11 +83,11 @@ def _read_schema(connection: sqlite3.Connection, name: str) -> TableSchema:
         ForeignKey(row[3], row[2], row[4] or _primary_key(connection, row[2], row[1]))
         for row in connection.execute(f"PRAGMA foreign_key_list({quoted})")
     ]
-    (count,) = connection.execute(f"SELECT count(*) FROM {quoted}").fetchone()
+    ((count,),) = connection.execute(f"SELECT count(*) FROM {quoted}")
     return TableSchema(name, columns, tuple(reversed(keys)), count)  # SQLite lists the last first
 
 
-def _primary_key(connection: sqlite3.Connection, table: str, position: int) -> str:
+def _primary_key(connection: apsw.Connection, table: str, position: int) -> str:
     """The column at `position` of the primary key of `table`; empty where there is none."""
     rows = connection.execute(f"PRAGMA table_info({quote_identifier(table)})")
     return next((row[1] for row in rows if row[5] == position + 1), "")

@@ -1,4 +1,4 @@
-"""What SQLite and Python's sqlite3 say about a statement, told apart by what they say."""
+"""What SQLite says about a statement, told apart by what it says."""
 
 from __future__ import annotations
 
@@ -13,10 +13,9 @@ _MESSAGES = (
     ("syntax error", ErrorKind.SYNTAX, ""),
     ("incomplete input", ErrorKind.SYNTAX, ""),
     ("unrecognized token", ErrorKind.SYNTAX, ""),
-    ("one statement at a time", ErrorKind.MULTIPLE, "write one statement only, nothing after ;"),
-    ("binding", ErrorKind.SYNTAX, "parameters cannot be used: write the value itself"),
-    ("query string", ErrorKind.TOO_LARGE, f"the query is longer than {LONGEST_SQL:,} bytes"),
     ("parser stack overflow", ErrorKind.TOO_LARGE, "the query is nested too deeply"),
+    ("Recursion limit", ErrorKind.TOO_LARGE, "the query is nested too deeply"),
+    ("nested too deep", ErrorKind.TOO_LARGE, ""),
     ("too many", ErrorKind.TOO_LARGE, ""),
     ("too large", ErrorKind.TOO_LARGE, ""),
     ("too complex", ErrorKind.TOO_LARGE, ""),

@@ -6,6 +6,8 @@ one beside it, and of a file that must not come into being.
 
 from __future__ import annotations
 
+from itertools import combinations
+
 from sql_env.core.database import ErrorKind
 
 _COUNT_UP = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n)"
@@ -31,6 +33,30 @@ def _nested(levels: int, uses: int, expression: str = "id", link: str = "+") -> 
     for _ in range(levels):
         sql = f"SELECT {link.join(['x'] * uses)} AS x FROM ({sql})"
     return sql
+
+
+def _tree(terms: list[str], link: str) -> str:
+    """Terms joined two by two, in parentheses: many of them at little depth."""
+    while len(terms) > 1:
+        pairs = [terms[i : i + 2] for i in range(0, len(terms), 2)]
+        terms = [f"({f' {link} '.join(pair)})" if len(pair) > 1 else pair[0] for pair in pairs]
+    return terms[0]
+
+
+def _self_join(
+    table: str, aliases: int, term: str, length: int, link: str = "AND", comma: str = ","
+) -> str:
+    """A join of a table with itself, with as many terms over pairs of aliases as there is room."""
+    tables = comma.join(f"{table} t{i}" for i in range(aliases))
+    pairs = combinations(range(aliases), 2)
+    terms = [term.format(f"t{i}", f"t{j}", i % 9 + 1, j % 8 + 1) for i, j in pairs]
+    start = f"SELECT 1 FROM {tables} WHERE "
+    while len(start) + len(_tree(terms, link)) > length:
+        terms = terms[: len(terms) * 19 // 20]
+    return start + _tree(terms, link)
+
+
+_ALIASES = ", ".join(f"crowded t{i}" for i in range(60))
 
 
 def _chain(levels: int, body: str) -> str:
@@ -192,6 +218,20 @@ STATEMENTS: dict[str, tuple[set[ErrorKind], list[str]]] = {
             "SELECT name, load_extension('evil') FROM person",
             "SELECT fts3_tokenizer('simple')",
             "SELECT fts3_tokenizer('simple', x'4141414141414141')",
+        ],
+    ),
+    "functions with a weak spot": (
+        DENIED,
+        [
+            "SELECT median(id) FROM person",
+            "SELECT percentile(id, 50) FROM person",
+            "SELECT percentile_cont(id, 0.5) FROM person",
+            "SELECT percentile_disc(id, 0.5) OVER () FROM person",
+            "SELECT jsonb('[1]')",
+            "SELECT unistr('a')",
+            "SELECT json_pretty('[1]')",
+            "SELECT geopoly_regular(0, 0, 1, 1000)",
+            "SELECT printf('%s', id) FROM person",
         ],
     ),
     "reading other files": (
@@ -396,6 +436,33 @@ STATEMENTS: dict[str, tuple[set[ErrorKind], list[str]]] = {
             f"{_chain(7, 'SELECT a.x FROM ' + ', '.join(['{before}'] * 12))} SELECT x FROM a6",
         ],
     ),
+    "bombs for the planner": (
+        TOO_MUCH,
+        [
+            _self_join("pair", 60, "{0}.a={1}.b", 9_900),
+            _self_join("quad", 60, "{0}.a={1}.b", 9_900),
+            _self_join("quad", 60, "{0}.a={1}.b", 3_920),
+            _self_join("quad", 40, "{0}.c={1}.d", 9_900),
+            _self_join("quad", 30, "{0}.b={1}.b", 6_000),
+            _self_join("quad", 60, "{0}.a IS {1}.b", 9_900),
+            _self_join("crowded", 50, "{0}.c{2}={1}.c{3}", 9_900),
+            _self_join("crowded", 50, "{0}.c{2}<{1}.c{3}", 9_900, "OR"),
+            f"SELECT 1 FROM {_ALIASES} ORDER BY "
+            + ", ".join(f"t{i}.c{i % 9 + 1}" for i in range(60)),
+            f"SELECT 1 FROM {_ALIASES} WHERE "
+            + " AND ".join(
+                f"(t{i}.c1=1 OR t{i}.c2=t{i + 1}.c3 OR t{i}.c4=t{(i + 9) % 59}.c5)"
+                for i in range(59)
+            ),
+            f"SELECT DISTINCT {', '.join(f't{i}.c1' for i in range(60))} FROM {_ALIASES} "
+            f"ORDER BY {', '.join(f't{i}.c2' for i in range(60))}",
+            f"SELECT count(*) FROM {_ALIASES} GROUP BY "
+            + ", ".join(f"t{i}.c1+1" for i in range(60)),
+            "SELECT 1 FROM quad t0 "
+            + " ".join(f"JOIN quad t{i} USING (a, b, c, d)" for i in range(1, 60))
+            + " ORDER BY a, b, c, d, t9.a, t8.b",
+        ],
+    ),
     "deep expressions": (
         TOO_LARGE,
         [
@@ -477,7 +544,7 @@ STATEMENTS: dict[str, tuple[set[ErrorKind], list[str]]] = {
             f"{_SHORT} SELECT max(json_extract('[' || replace(short, 'aa', '1,') || '1]', '$[' || "
             "(i % 500) || ']')) FROM texts, n",
             f"{_LONG} SELECT max(json_valid(replace(long, 'a', '[') || i)) FROM texts, n",
-            f"{_LONG} SELECT max(soundex(long || i)) FROM texts, n",
+            f"{_LONG} SELECT max(length(concat_ws(long, i, 1, 2))) FROM texts, n",
             f"{_LONG} SELECT max(CAST(replace(long, 'a', '9') || i AS REAL)) FROM texts, n",
             f"{_LONG} SELECT {', '.join(f'instr(long, long || {i})' for i in range(120))} "
             "FROM texts",
