@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from sql_env.commands import data, demo, evaluate, pack, play, results, train
+from sql_env.commands.mcp import mcp
 from sql_env.commands.serve import serve
 
 app = typer.Typer(
@@ -26,6 +27,7 @@ train.register(app)
 pack.register(app)
 results.register(app)
 app.command()(serve)
+app.command()(mcp)
 app.add_typer(data.app, name="data")
 
 

@@ -1,0 +1,96 @@
+"""The environment as an MCP server: any agent that speaks MCP can explore and answer.
+
+    sql-env mcp                          # over standard input and output, for a desktop agent
+
+Five tools: `start`, `describe`, `sample`, `query`, `answer`. A session plays one episode at a time;
+`start` begins the next. A tool returns the text that a model reads and nothing of the reward.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from random import SystemRandom
+from weakref import WeakKeyDictionary, finalize
+
+from anyio import to_thread
+from fastmcp import Context, FastMCP
+from fastmcp.exceptions import ToolError
+from mcp.server.session import ServerSession
+
+from sql_env.agent.prompts import format_observation
+from sql_env.environment import EpisodeError, SQLEnvironment, StopReason, UnknownQuestionError
+from sql_env.models import QuestionRecord, SQLAction, SQLObservation
+
+INSTRUCTIONS = """\
+Answer questions about SQLite databases that you explore. `start` gives a question and the names of
+the tables. `describe` shows a table's columns and keys, `sample` some of its rows, `query` runs one
+read-only SELECT. `answer` ends the episode: type the answer, or give @last for the whole result of
+your last query. Every call but `start` is a step, and steps are limited."""
+
+
+def build_server(
+    questions: Sequence[QuestionRecord], db_dir: Path, *, step_budget: int = 15
+) -> FastMCP:
+    """An MCP server over these questions; every session has an environment of its own."""
+    episodes: WeakKeyDictionary[ServerSession, SQLEnvironment] = WeakKeyDictionary()
+    template = SQLEnvironment(db_dir=db_dir, step_budget=step_budget, questions=questions)
+    server = FastMCP("sql-env", instructions=INSTRUCTIONS)
+
+    async def play(context: Context, action_type: str, argument: str) -> str:
+        env = episodes.get(context.session)
+        if env is None:
+            raise ToolError("no episode is running: call start first")
+        action = SQLAction(action_type=action_type, argument=argument)
+        try:  # in a thread: a query may take as long as its deadline
+            seen = await to_thread.run_sync(env.step, action)
+        except EpisodeError:
+            raise ToolError("the episode is over: call start to begin another") from None
+        return _outcome(seen)
+
+    @server.tool
+    async def start(context: Context, question_id: str = "") -> str:
+        """Begin an episode: a question and the names of the tables. Without an id, any question."""
+        env = episodes.get(context.session)
+        if env is None:
+            env = episodes[context.session] = template.another()
+            finalize(context.session, env.close)
+        chosen = question_id or SystemRandom().choice(questions).question_id
+        try:
+            seen = await to_thread.run_sync(partial(env.reset, question_id=chosen))
+        except UnknownQuestionError as error:
+            raise ToolError(str(error)) from None
+        return format_observation(seen)
+
+    @server.tool
+    async def describe(context: Context, table: str) -> str:
+        """Show a table's columns and keys."""
+        return await play(context, "DESCRIBE", table)
+
+    @server.tool
+    async def sample(context: Context, table: str) -> str:
+        """Show some rows of a table."""
+        return await play(context, "SAMPLE", table)
+
+    @server.tool
+    async def query(context: Context, sql: str) -> str:
+        """Run one read-only SELECT statement."""
+        return await play(context, "QUERY", sql)
+
+    @server.tool
+    async def answer(context: Context, value: str) -> str:
+        """Answer and end the episode: the value, [] for no rows, or @last for the last result."""
+        return await play(context, "ANSWER", value)
+
+    return server
+
+
+def _outcome(seen: SQLObservation) -> str:
+    """What came of a step, as text; what the agent got wrong is a tool's error."""
+    text = format_observation(seen)
+    if seen.metadata.get("stop_reason") == StopReason.BUDGET:
+        text += "\nThe episode is over: no answer was given in time."
+    if seen.error:
+        raise ToolError(text.removeprefix("Error: "))
+    return text

@@ -1,0 +1,125 @@
+"""The environment over MCP, played with a real client: in memory, and over a process's pipes."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastmcp import Client, FastMCP
+from fastmcp.client.transports import StdioTransport
+from fastmcp.exceptions import ToolError
+
+from sql_env.questions import Dataset
+from sql_env.server.mcp import build_server
+
+
+@pytest.fixture
+def server(music_dir: Path) -> Iterator[FastMCP]:
+    dataset = Dataset.at(music_dir)
+    yield build_server(dataset.load(), dataset.db_dir, step_budget=5)
+
+
+async def said(client: Client[Any], tool: str, **arguments: str) -> str:
+    result = await client.call_tool(tool, arguments)
+    return "\n".join(item.text for item in result.content)
+
+
+async def refused(client: Client[Any], tool: str, **arguments: str) -> str:
+    with pytest.raises(ToolError) as caught:
+        await client.call_tool(tool, arguments)
+    return str(caught.value)
+
+
+def test_an_episode_is_played_with_five_tools(server: FastMCP) -> None:
+    async def episode() -> list[str]:
+        async with Client(server) as client:
+            names = {tool.name for tool in await client.list_tools()}
+            assert names == {"start", "describe", "sample", "query", "answer"}
+            return [
+                await said(client, "start", question_id="music_count"),
+                await said(client, "describe", table="singer"),
+                await said(client, "query", sql="SELECT count(*) FROM singer"),
+                await said(client, "answer", value="@last"),
+            ]
+
+    begun, described, counted, judged = asyncio.run(episode())
+    assert begun.startswith("Question: How many singers are there?\nTables: ")
+    assert "singer.name text" in described.lower()
+    assert "4" in counted
+    assert judged.startswith("Correct.")
+
+
+def test_nothing_of_the_reward_is_shown(server: FastMCP) -> None:
+    async def episode() -> str:
+        async with Client(server) as client:
+            texts = [await said(client, "start", question_id="music_count")]
+            results = [
+                await client.call_tool("query", {"sql": "SELECT count(*) FROM singer"}),
+                await client.call_tool("sample", {"table": "singer"}),
+                await client.call_tool("answer", {"value": "5"}),
+            ]
+            return "\n".join([*texts, *map(repr, results)])
+
+    shown = asyncio.run(episode())
+    assert "Not correct." in shown
+    assert "reward" not in shown.lower()
+    assert "0.0" not in shown
+
+
+def test_what_the_agent_gets_wrong_is_a_tools_error(server: FastMCP) -> None:
+    async def episode() -> list[str]:
+        async with Client(server) as client:
+            errors = [await refused(client, "query", sql="SELECT 1")]
+            errors.append(await refused(client, "start", question_id="nobody"))
+            await said(client, "start", question_id="music_count")
+            errors.append(await refused(client, "describe", table="singers"))
+            await said(client, "answer", value="4")
+            errors.append(await refused(client, "answer", value="4"))
+            return errors
+
+    before, unknown, table, after = asyncio.run(episode())
+    assert "call start first" in before
+    assert "no question 'nobody'" in unknown
+    assert "singer" in table.lower()
+    assert "Steps left: 4" in table
+    assert "call start to begin another" in after
+
+
+def test_the_last_step_says_that_the_episode_is_over(server: FastMCP) -> None:
+    async def episode() -> list[str]:
+        async with Client(server) as client:
+            await said(client, "start", question_id="music_count")
+            return [await said(client, "query", sql=f"SELECT {number}") for number in range(5)]
+
+    assert "over" not in (texts := asyncio.run(episode()))[3]
+    assert texts[4].endswith("The episode is over: no answer was given in time.")
+
+
+def test_sessions_play_their_own_episodes(server: FastMCP) -> None:
+    async def episodes() -> tuple[str, str]:
+        async with Client(server) as one, Client(server) as other:
+            await said(one, "start", question_id="music_count")
+            await said(other, "start", question_id="music_french")
+            await said(one, "query", sql="SELECT count(*) FROM singer")
+            await said(other, "query", sql="SELECT name FROM singer WHERE country = 'France'")
+            return await said(one, "answer", value="@last"), await said(
+                other, "answer", value="@last"
+            )
+
+    assert all(text.startswith("Correct.") for text in asyncio.run(episodes()))
+
+
+@pytest.mark.slow
+def test_the_command_serves_over_its_pipes(music_dir: Path) -> None:
+    arguments = ["-m", "sql_env", "mcp", "--dataset", str(music_dir), "--split", "train"]
+
+    async def episode() -> str:
+        async with Client(StdioTransport(sys.executable, arguments)) as client:
+            await said(client, "start", question_id="music_count")
+            return await said(client, "answer", value="4")
+
+    assert asyncio.run(episode()).startswith("Correct.")
