@@ -6,9 +6,17 @@ import logging
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from sql_env.agent.policies import BatchPolicy, ConstantPolicy, OraclePolicy, Policy, RandomPolicy
+from sql_env.agent.prompts import (
+    NEWEST,
+    Actions,
+    Prompt,
+    PromptError,
+    PromptVersion,
+    prompt_of_model,
+)
 from sql_env.models import QuestionRecord
 
 if TYPE_CHECKING:
@@ -37,10 +45,14 @@ class ModelOptions:
 
     Attributes:
         base: the base model of an adapter.
+        prompt, actions: how the model is spoken to and how it writes its actions; None takes what
+            it was trained with.
         decoding: `guided` draws turns again that are bound to fail.
     """
 
     base: str | None = None
+    prompt: str | None = None
+    actions: str | None = None
     temperature: float = 0.0
     decoding: Decoding = "plain"
     max_new_tokens: int = 256
@@ -67,14 +79,34 @@ def build_policy(
         return OraclePolicy(questions)
     if kind == "constant":
         return ConstantPolicy(rest or "0")
-    if kind == "model" and rest:
-        return _model_policy(rest, options)
-    if kind == "endpoint" and rest:
-        return _endpoint_policy(rest, options)
+    prompt = prompt_of(choice, options)
+    if kind == "model" and rest and prompt:
+        return _model_policy(rest, prompt, options)
+    if kind == "endpoint" and rest and prompt:
+        return _endpoint_policy(rest, prompt, options)
     raise PolicyChoiceError(f"unknown policy {choice!r}: use one of {POLICY_HELP}")
 
 
-def _model_policy(name: str, options: ModelOptions) -> BatchPolicy:
+def prompt_of(choice: str, options: ModelOptions) -> Prompt | None:
+    """How the policy that `choice` names is spoken to; None for one that is no language model.
+
+    Raises:
+        PolicyChoiceError: there is no such prompt.
+    """
+    kind, _, name = choice.partition(":")
+    if kind not in ("model", "endpoint"):
+        return None
+    try:
+        own = prompt_of_model(name) if kind == "model" else NEWEST
+        return Prompt(
+            cast(PromptVersion, options.prompt or own.version),
+            cast(Actions, options.actions or own.actions),
+        )
+    except PromptError as error:
+        raise PolicyChoiceError(str(error)) from error
+
+
+def _model_policy(name: str, prompt: Prompt, options: ModelOptions) -> BatchPolicy:
     try:
         from sql_env.agent.conversation import ChatLayout, ChatTemplateError
         from sql_env.agent.guided import TEMPERATURE
@@ -96,7 +128,8 @@ def _model_policy(name: str, options: ModelOptions) -> BatchPolicy:
 
         return ModelPolicy(
             generator(options.temperature),
-            ChatLayout.of(tokenizer),
+            ChatLayout.of(tokenizer, **prompt.for_template),
+            prompt=prompt,
             max_tokens=window,
             max_new_tokens=options.max_new_tokens,
             resampler=generator(TEMPERATURE) if options.decoding == "guided" else None,
@@ -137,7 +170,7 @@ def _load(name: str, options: ModelOptions) -> tuple[Any, Any]:
         raise PolicyChoiceError(f"no adapter for {options.base} in {name}: {error}") from error
 
 
-def _endpoint_policy(address: str, options: ModelOptions) -> BatchPolicy:
+def _endpoint_policy(address: str, prompt: Prompt, options: ModelOptions) -> BatchPolicy:
     model, at, url = address.rpartition("@")
     if not at or not url.startswith(("http://", "https://")):
         raise PolicyChoiceError(
@@ -168,4 +201,4 @@ def _endpoint_policy(address: str, options: ModelOptions) -> BatchPolicy:
         concurrency=options.concurrency,
         seed=options.seed,
     )
-    return EndpointPolicy(settings, guided=options.decoding == "guided")
+    return EndpointPolicy(settings, prompt=prompt, guided=options.decoding == "guided")

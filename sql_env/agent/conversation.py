@@ -22,11 +22,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from typing import Any
 
 PAIRS_KEPT = 3
-_MARKS = {"system": "SYSTEMMARK", "first": "FIRSTMARK", "action": "ACTIONMARK", "next": "NEXTMARK"}
+_TURNS = {
+    "system": {"role": "system", "content": "SYSTEMMARK"},
+    "first": {"role": "user", "content": "FIRSTMARK"},
+    "action": {"role": "assistant", "content": "ACTIONMARK"},
+    "next": {"role": "user", "content": "NEXTMARK"},
+    "result": {"role": "tool", "content": "RESULTMARK"},
+    "other result": {"role": "tool", "content": "OTHERMARK"},
+}
 
 
 class ChatTemplateError(ValueError):
@@ -52,17 +59,29 @@ class ChatLayout:
     user_to_assistant: tuple[int, ...]
     assistant_to_user: tuple[int, ...]
     next_user_to_assistant: tuple[int, ...]
+    assistant_to_tool: tuple[int, ...] = ()
+    between_tools: tuple[int, ...] = ()
+    tool_to_assistant: tuple[int, ...] = ()
 
     @classmethod
-    def of(cls, tokenizer: Any, **template_kwargs: Any) -> ChatLayout:
+    def of(
+        cls,
+        tokenizer: Any,
+        *,
+        tools: list[dict[str, Any]] | None = None,
+        example: Sequence[dict[str, Any]] = (),
+        **template_kwargs: Any,
+    ) -> ChatLayout:
         """Read the layout off the tokenizer's chat template.
 
         Args:
             tokenizer: a transformers tokenizer with a chat template and an end-of-sequence token.
+            tools: what the model may call; None where it writes its actions as text.
+            example: chat messages that stand between the system prompt and the first user turn.
             template_kwargs: passed to the template; thinking is switched off unless asked for.
 
         Raises:
-            ChatTemplateError: there is no template, or it drops or reorders turns.
+            ChatTemplateError: there is no template, or it drops or reorders turns or tools.
         """
         if not getattr(tokenizer, "chat_template", None):
             raise ChatTemplateError(
@@ -71,33 +90,20 @@ class ChatLayout:
             )
         if tokenizer.eos_token_id is None:
             raise ChatTemplateError(f"the tokenizer of {tokenizer.name_or_path!r} has no eos token")
-        turns = [
-            {"role": "system", "content": _MARKS["system"]},
-            {"role": "user", "content": _MARKS["first"]},
-            {"role": "assistant", "content": _MARKS["action"]},
-            {"role": "user", "content": _MARKS["next"]},
-        ]
-        options = {"enable_thinking": False, **template_kwargs}
-
-        def pieces(count: int) -> list[tuple[int, ...]]:
-            text = tokenizer.apply_chat_template(
-                turns[:count], tokenize=False, add_generation_prompt=True, **options
-            )
-            cut = []
-            for turn in turns[:count]:
-                before, found, text = text.partition(turn["content"])
-                if not found:
-                    raise ChatTemplateError(
-                        f"the chat template of {tokenizer.name_or_path!r} does not keep a "
-                        f"{turn['role']} turn in its place"
-                    )
-                cut.append(before)
-            return [
-                tuple(tokenizer.encode(piece, add_special_tokens=False)) for piece in [*cut, text]
-            ]
-
-        before_system, system_to_user, user_to_assistant = pieces(2)
-        *_, assistant_to_user, next_user_to_assistant = pieces(4)
+        options = {"enable_thinking": False, "tools": tools, **template_kwargs}
+        pieces = partial(_pieces, tokenizer, options, example)
+        before_system, system_to_user, user_to_assistant = pieces("system", "first")
+        *_, assistant_to_user, next_user_to_assistant = pieces("system", "first", "action", "next")
+        to_tool = between = from_tool = ()
+        if tools:
+            called = ("system", "first", "action", "result", "other result")
+            *_, to_tool, between, from_tool = pieces(*called)
+            untold = _pieces(tokenizer, {**options, "tools": None}, example, *called[:2])
+            if system_to_user == untold[1]:
+                raise ChatTemplateError(
+                    f"the chat template of {tokenizer.name_or_path!r} has no tools: play with "
+                    "--actions text"
+                )
         return cls(
             tokenizer=tokenizer,
             stop_ids=frozenset({tokenizer.eos_token_id}),
@@ -106,6 +112,9 @@ class ChatLayout:
             user_to_assistant=user_to_assistant,
             assistant_to_user=assistant_to_user,
             next_user_to_assistant=next_user_to_assistant,
+            assistant_to_tool=to_tool,
+            between_tools=between,
+            tool_to_assistant=from_tool,
         )
 
     def encode(self, text: str) -> list[int]:
@@ -138,16 +147,43 @@ class ChatLayout:
         text: str = self.tokenizer.decode(list(ids), skip_special_tokens=True)
         return text
 
-    def between(self, completion: Sequence[int]) -> tuple[int, ...]:
-        """From the end of `completion` to the next user turn.
+    def between(self, completion: Sequence[int], *, tools: bool = False) -> tuple[int, ...]:
+        """From the end of `completion` to the next user turn, or to the results of tools.
 
         A completion that stopped by itself has written its end of turn; one that ran into the
         token limit has it written by the environment.
         """
+        piece = self.assistant_to_tool if tools else self.assistant_to_user
         stopped = bool(completion) and completion[-1] in self.stop_ids
-        if stopped and self.assistant_to_user and self.assistant_to_user[0] in self.stop_ids:
-            return self.assistant_to_user[1:]
-        return self.assistant_to_user
+        return piece[1:] if stopped and piece and piece[0] in self.stop_ids else piece
+
+
+def _pieces(
+    tokenizer: Any, options: dict[str, Any], example: Sequence[dict[str, Any]], *names: str
+) -> list[tuple[int, ...]]:
+    """What the template puts before, between and after some turns; the example is part of it."""
+    from jinja2 import TemplateError
+
+    turns = [_TURNS[name] for name in names]
+    try:
+        text = tokenizer.apply_chat_template(
+            [turns[0], *example, *turns[1:]], tokenize=False, add_generation_prompt=True, **options
+        )
+    except TemplateError as error:
+        raise ChatTemplateError(
+            f"the chat template of {tokenizer.name_or_path!r} refuses the turns "
+            f"{', '.join(turn['role'] for turn in turns)}: {error}"
+        ) from error
+    cut = []
+    for turn in turns:
+        before, found, text = text.partition(turn["content"])
+        if not found:
+            raise ChatTemplateError(
+                f"the chat template of {tokenizer.name_or_path!r} does not keep a "
+                f"{turn['role']} turn in its place"
+            )
+        cut.append(before)
+    return [tuple(tokenizer.encode(piece, add_special_tokens=False)) for piece in [*cut, text]]
 
 
 @lru_cache(maxsize=8)
@@ -269,6 +305,19 @@ class Conversation:
         pair.before = self.layout.between(pair.action)
         pair.observation = self._ids_of(turn)
         pair.after = self.layout.next_user_to_assistant
+        self._close(pair)
+
+    def add_tool_results(self, results: Sequence[str]) -> None:
+        """Close the model's turn, add the result of each tool it called, and open the next one."""
+        pair = self._pairs[-1]
+        pair.before = self.layout.between(pair.action, tools=True)
+        first, *others = map(self.layout.encode, results)
+        between = self.layout.between_tools
+        pair.observation = [*first, *(i for ids in others for i in (*between, *ids))]
+        pair.after = self.layout.tool_to_assistant
+        self._close(pair)
+
+    def _close(self, pair: _Pair) -> None:
         ids = pair.ids[len(pair.action) :]
         if self._room is None or len(self.context_ids) + len(ids) <= self._room:
             self.segments[-1].extend(ids, 0, None)

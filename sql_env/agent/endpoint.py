@@ -6,24 +6,27 @@ reason (busy, overloaded, timed out, connection lost) is tried again with growin
 
 from __future__ import annotations
 
+import json
 import random
 import time
 from collections.abc import Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 import httpx
 
 from sql_env.agent.guided import TEMPERATURE, TRIES, Guide, Replaced
-from sql_env.agent.model_policy import understood
-from sql_env.agent.prompts import format_observation, get_system_prompt
+from sql_env.agent.prompts import NEWEST, Prompt, tool_call
+from sql_env.agent.turns import Dialogue, meant
 from sql_env.models import SQLAction, SQLObservation
 
 PASSING_STATUS = frozenset({408, 409, 425, 429, 500, 502, 503, 504})
 LONGEST_PAUSE = 30.0
 
-Message = dict[str, str]
+Message = dict[str, Any]
+_Turn = tuple[str, dict[str, Any]]  # what was written, and what is noted about it
 
 
 class EndpointError(RuntimeError):
@@ -64,11 +67,16 @@ class EndpointPolicy:
 
     Args:
         settings: where the model is and how it is asked.
+        prompt: how the model is spoken to, and whether it calls tools.
         guided: ask again, at a temperature, for turns that guided decoding objects to.
     """
 
-    def __init__(self, settings: EndpointSettings, *, guided: bool = False) -> None:
+    def __init__(
+        self, settings: EndpointSettings, *, prompt: Prompt = NEWEST, guided: bool = False
+    ) -> None:
         self._settings = settings
+        self._prompt = prompt
+        self._opening = _opening(prompt)
         self._guided = guided
         key = {"Authorization": f"Bearer {settings.api_key}"} if settings.api_key else {}
         self._client = httpx.Client(
@@ -77,6 +85,7 @@ class EndpointPolicy:
             limits=httpx.Limits(max_connections=settings.concurrency),
         )
         self._threads = ThreadPoolExecutor(settings.concurrency, "endpoint")
+        self._dialogues: dict[int, Dialogue] = {}
         self._messages: dict[int, list[Message]] = {}
         self._guides: dict[int, Guide] = {}
         self._asked: dict[Future[SQLAction], int] = {}
@@ -87,46 +96,57 @@ class EndpointPolicy:
 
     def act(self, new: Mapping[int, SQLObservation]) -> dict[int, SQLAction | Exception]:
         """The actions that have arrived, at least one; see `BatchPolicy`."""
+        chosen: dict[int, SQLAction | Exception] = {}
         for episode, observation in new.items():
             if not observation.step_count:
-                self._messages[episode] = [{"role": "system", "content": get_system_prompt()}]
+                self._messages[episode] = list(self._opening)
                 self._guides[episode] = Guide()
-            words = format_observation(observation)
-            self._messages[episode].append({"role": "user", "content": words})
-            self._guides[episode].hear(observation)
-            self._asked[self._threads.submit(self._answer, episode)] = episode
+                self._dialogues[episode] = Dialogue(self._prompt)
+            guide, dialogue = self._guides[episode], self._dialogues[episode]
+            guide.hear(observation)
+            dialogue.hear(observation)
+            if action := dialogue.go_on():
+                guide.add(action)
+                chosen[episode] = action
+            else:
+                self._messages[episode] += _messages_to_read(dialogue)
+                self._asked[self._threads.submit(self._answer, episode)] = episode
+        if chosen:
+            return chosen
         arrived, _ = wait(self._asked, return_when=FIRST_COMPLETED)
         return {self._asked.pop(future): _outcome(future) for future in arrived}
 
     def end(self, episode: int) -> None:
         self._messages.pop(episode, None)
         self._guides.pop(episode, None)
+        self._dialogues.pop(episode, None)
 
     def release(self) -> None:
         pass
 
     def _answer(self, episode: int) -> SQLAction:
         messages, guide = self._messages[episode], self._guides[episode]
-        text, usage = _read(self._ask(messages, self._settings.temperature))
-        action = understood(text, **usage)
-        if self._guided and (reason := guide.objection(action)):
-            action = self._another(messages, guide, action, reason)
+        text, trace = _read(self._ask(messages, self._settings.temperature))
+        if self._guided and (reason := self._objection(guide, text)):
+            text, trace = self._another(messages, guide, reason, (text, trace))
+        action = self._dialogues[episode].understand(text, **trace)
         guide.add(action)
-        messages.append({"role": "assistant", "content": action.metadata["raw"]})
         return action
 
-    def _another(
-        self, messages: list[Message], guide: Guide, first: SQLAction, reason: str
-    ) -> SQLAction:
-        """An action that nothing speaks against, or the first."""
+    def _another(self, messages: list[Message], guide: Guide, reason: str, first: _Turn) -> _Turn:
+        """A turn that nothing speaks against, or the first."""
         spent = 0
         for number in range(TRIES):
             text, usage = _read(self._ask(messages, TEMPERATURE, retry=number + 1))
             spent += usage.get("completion_tokens", 0)
-            if not guide.objection(understood(text)):
-                noted = Replaced(str(first.metadata["raw"]), reason, spent)
-                return understood(text, **usage, replaced=noted._asdict())
+            if not self._objection(guide, text):
+                return text, {**usage, "replaced": Replaced(first[0], reason, spent)._asdict()}
         return first
+
+    def _objection(self, guide: Guide, text: str) -> str:
+        """Why one of a turn's actions should not be played, or nothing."""
+        actions, _ = meant(text, self._prompt)
+        return next(filter(None, map(guide.objection, actions)), "")
 
     def _ask(
         self, messages: list[Message], temperature: float, *, retry: int = 0
@@ -139,6 +159,8 @@ class EndpointPolicy:
             "temperature": temperature,
             "max_tokens": settings.max_new_tokens,
         }
+        if self._prompt.tools:
+            body["tools"] = self._prompt.tools
         if settings.seed is not None:
             body["seed"] = settings.seed + retry
         problem = ""
@@ -188,13 +210,63 @@ def _json_object(response: httpx.Response, url: str) -> dict[str, Any]:
     return reply
 
 
-def _read(reply: dict[str, Any]) -> tuple[str, dict[str, int]]:
-    """The text, and the tokens it cost where the endpoint counts them."""
-    text = reply["choices"][0]["message"].get("content") or ""
+def _read(reply: dict[str, Any]) -> _Turn:
+    """The turn, tool calls as lines of JSON, and the tokens it cost where they are counted."""
+    message = reply["choices"][0]["message"]
+    calls = [call.get("function") or {} for call in message.get("tool_calls") or []]
+    lines = [message.get("content") or "", *(_line_of_call(call) for call in calls)]
     usage = reply.get("usage") or {}
     counts = {
         name: usage[name]
         for name in ("prompt_tokens", "completion_tokens")
         if isinstance(usage.get(name), int)
     }
-    return text, counts
+    return "\n".join(filter(None, lines)), counts
+
+
+def _line_of_call(call: dict[str, Any]) -> str:
+    arguments = call.get("arguments")
+    if isinstance(arguments, str):
+        with suppress(ValueError):  # a text where JSON was asked for: it is the argument itself
+            arguments = json.loads(arguments)
+    named = {"name": call.get("name"), "arguments": arguments}
+    return json.dumps(named, ensure_ascii=False)
+
+
+def _opening(prompt: Prompt) -> list[Message]:
+    """The system prompt, and the example with its calls as endpoints want them."""
+    messages: list[Message] = [{"role": "system", "content": prompt.system}]
+    results: list[str] = []  # ids of calls whose results come next
+    for number, message in enumerate(prompt.example):
+        if message["role"] == "tool":
+            message = {**message, "tool_call_id": results.pop(0)}
+        elif "tool_calls" in message:
+            calls = [call["function"] for call in message["tool_calls"]]
+            made = [_call(f"example_{number}_{n}", call) for n, call in enumerate(calls)]
+            message = {**message, "tool_calls": made}
+            results = [call["id"] for call in made]
+        messages.append(message)
+    return messages
+
+
+def _messages_to_read(dialogue: Dialogue) -> list[Message]:
+    """The model's turn, after the first, and what it brought."""
+    reading = dialogue.reading()
+    if not reading.of_tools:
+        said = [{"role": "assistant", "content": dialogue.text}] if dialogue.turns else []
+        return [*said, {"role": "user", "content": reading.text}]
+    calls = [
+        _call(f"call_{dialogue.turns}_{number}", tool_call(action))
+        for number, action in enumerate(dialogue.actions())
+    ]
+    results = [
+        {"role": "tool", "tool_call_id": call["id"], "content": text}
+        for call, text in zip(calls, reading.texts, strict=True)
+    ]
+    return [{"role": "assistant", "content": "", "tool_calls": calls}, *results]
+
+
+def _call(name: str, function: dict[str, Any]) -> dict[str, Any]:
+    """A tool call as an endpoint wants it: with an id, and its arguments as text."""
+    arguments = json.dumps(function["arguments"], ensure_ascii=False)
+    return {"id": name, "type": "function", "function": {**function, "arguments": arguments}}

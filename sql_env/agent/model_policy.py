@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from sql_env.agent.conversation import ChatLayout, ContextWindowError, Conversation
 from sql_env.agent.generation import Completion, Generator
 from sql_env.agent.guided import TRIES, Guide, Replaced
-from sql_env.agent.parsing import parse_model_output
-from sql_env.agent.prompts import format_observation, get_system_prompt
+from sql_env.agent.prompts import V1, Prompt
+from sql_env.agent.turns import Dialogue, meant
 from sql_env.models import SQLAction, SQLObservation
 
 
@@ -17,7 +17,8 @@ class ModelPolicy:
 
     Args:
         generator: writes the turns; it may leave some unfinished.
-        layout: how the model's chat template lays the turns out.
+        layout: how the model's chat template lays the turns out; it knows `prompt.tools`.
+        prompt: how the model is spoken to, and how it writes its actions.
         max_tokens: the model's window for context and completion together.
         max_new_tokens: the part of the window that a completion may need.
         resampler: for guided decoding; over the same model, drawing at a temperature. None plays
@@ -29,6 +30,7 @@ class ModelPolicy:
         generator: Generator,
         layout: ChatLayout,
         *,
+        prompt: Prompt = V1,
         max_tokens: int | None = None,
         max_new_tokens: int = 256,
         resampler: Generator | None = None,
@@ -36,8 +38,10 @@ class ModelPolicy:
         self._generator = generator
         self._resampler = resampler
         self._layout = layout
+        self._prompt = prompt
         self._max_tokens = max_tokens
         self._max_new_tokens = max_new_tokens
+        self._dialogues: dict[int, Dialogue] = {}
         self._talks: dict[int, Conversation] = {}
         self._begun: dict[int, Completion] = {}  # turns that are not finished yet
         self._guides: dict[int, Guide] = {}
@@ -51,12 +55,15 @@ class ModelPolicy:
         chosen: dict[int, SQLAction | Exception] = {}
         for episode, observation in new.items():
             try:
-                self._listen(episode, observation)
+                action = self._listen(episode, observation)
             except ContextWindowError as error:
                 chosen[episode] = error
-        asked = [episode for episode in self._talks if episode not in chosen]
-        if not asked:
+            else:
+                if action is not None:
+                    chosen[episode] = action
+        if chosen:  # those who write next write together
             return chosen
+        asked = list(self._talks)
         contexts = [self._context(episode) for episode in asked]
         for episode, part in zip(asked, self._generator.generate(contexts), strict=True):
             begun = self._begun.get(episode)
@@ -72,15 +79,16 @@ class ModelPolicy:
                 turn, noted = replaced[episode]
                 trace["replaced"] = noted._asdict()
             text = talk.add_completion(turn.ids, turn.logprobs)
-            chosen[episode] = action = understood(text, **trace)
-            if episode in self._guides:
-                self._guides[episode].add(action)
+            chosen[episode] = self._noted(
+                episode, self._dialogues[episode].understand(text, **trace)
+            )
         return chosen
 
     def end(self, episode: int) -> Conversation | None:
         """Forget an episode; what was said in it."""
         self._begun.pop(episode, None)
         self._guides.pop(episode, None)
+        self._dialogues.pop(episode, None)
         return self._talks.pop(episode, None)
 
     def release(self) -> None:
@@ -89,22 +97,37 @@ class ModelPolicy:
             if generator is not None:
                 generator.release()
 
-    def _listen(self, episode: int, observation: SQLObservation) -> None:
-        words = format_observation(observation)
-        if observation.step_count:
-            self._talks[episode].add_observation(words)
-        else:
-            self._talks[episode] = Conversation(
-                self._layout,
-                get_system_prompt(),
-                words,
-                max_tokens=self._max_tokens,
-                reserve=self._max_new_tokens,
-            )
+    def _listen(self, episode: int, observation: SQLObservation) -> SQLAction | None:
+        """Take in what came of the last action; the next one of the same turn, if there is one."""
+        if not observation.step_count:
+            self._dialogues[episode] = Dialogue(self._prompt)
             if self._resampler is not None:
                 self._guides[episode] = Guide()
         if episode in self._guides:
             self._guides[episode].hear(observation)
+        dialogue = self._dialogues[episode]
+        dialogue.hear(observation)
+        if action := dialogue.go_on():
+            return self._noted(episode, action)
+        reading = dialogue.reading()
+        if not observation.step_count:
+            self._talks[episode] = Conversation(
+                self._layout,
+                self._prompt.system,
+                reading.text,
+                max_tokens=self._max_tokens,
+                reserve=self._max_new_tokens,
+            )
+        elif reading.of_tools:
+            self._talks[episode].add_tool_results(reading.texts)
+        else:
+            self._talks[episode].add_observation(reading.text)
+        return None
+
+    def _noted(self, episode: int, action: SQLAction) -> SQLAction:
+        if episode in self._guides:
+            self._guides[episode].add(action)
+        return action
 
     def _context(self, episode: int) -> list[int]:
         ids = self._talks[episode].context_ids
@@ -113,7 +136,7 @@ class ModelPolicy:
     def _replaced(self, turns: Mapping[int, Completion]) -> dict[int, tuple[Completion, Replaced]]:
         """Other turns for those that guided decoding objects to, where one is found."""
         assert self._resampler is not None
-        reasons = {e: self._guides[e].objection(self._action(t)) for e, t in turns.items()}
+        reasons = {e: self._objection(e, t) for e, t in turns.items()}
         open_ones = [episode for episode, reason in reasons.items() if reason]
         spent = dict.fromkeys(open_ones, 0)
         found: dict[int, tuple[Completion, Replaced]] = {}
@@ -123,19 +146,14 @@ class ModelPolicy:
             contexts = [self._talks[episode].context_ids for episode in open_ones]
             for episode, turn in zip(open_ones, self._resampler.generate(contexts), strict=True):
                 spent[episode] += len(turn.ids)
-                if not self._guides[episode].objection(self._action(turn)):
+                if not self._objection(episode, turn):
                     original = self._layout.decode(turns[episode].ids)
                     noted = Replaced(original, reasons[episode], spent[episode])
                     found[episode] = turn, noted
             open_ones = [episode for episode in open_ones if episode not in found]
         return found
 
-    def _action(self, turn: Completion) -> SQLAction:
-        return parse_model_output(self._layout.decode(turn.ids))
-
-
-def understood(text: str, **trace: object) -> SQLAction:
-    """The action in a model's text, with the text itself as its trace."""
-    action = parse_model_output(text)
-    noted = {"raw": text, "parsed": True, **trace, **action.metadata}
-    return action.model_copy(update={"metadata": noted})
+    def _objection(self, episode: int, turn: Completion) -> str:
+        """Why one of a turn's actions should not be played, or nothing."""
+        actions, _ = meant(self._layout.decode(turn.ids), self._prompt)
+        return next(filter(None, map(self._guides[episode].objection, actions)), "")

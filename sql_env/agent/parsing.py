@@ -1,8 +1,8 @@
-"""From what a model wrote to the action it meant.
+"""From what a model wrote to the actions it meant.
 
 Models are asked for `ACTION_TYPE: argument`. They also write prose around it, code fences,
-`<think>` blocks, function calls, tool calls in JSON or XML, and several actions at once; the first
-counts.
+`<think>` blocks, function calls, tool calls in JSON or XML, and several actions at once: those are
+all found, in order, or the first alone where a model is to take one step at a time.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ from __future__ import annotations
 import json
 import logging
 import re
+from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 from sql_env.models import SQLAction
@@ -83,12 +85,53 @@ def parse_action(text: str) -> SQLAction:
         ActionParseError: there is none.
     """
     spoken = _without_thoughts(text)
-    found = _tool_call(spoken) or _written_action(spoken) or _bare_sql(spoken)
+    found = next(_tool_calls(spoken), None) or _written_action(spoken) or _bare_sql(spoken)
     if found is None:
         raise ActionParseError(
             f"no action in {text[:200]!r}: write one line such as 'DESCRIBE: table_name'"
         )
     return found
+
+
+def parse_turn(text: str) -> list[SQLAction]:
+    """Every action that a model meant in one turn, in order; at least one.
+
+    `DESCRIBE: a, b` is two actions. Where nothing is found, it is as with `parse_model_output`.
+
+    Example:
+        >>> [action.argument for action in parse_turn("DESCRIBE: a, b\\nQUERY: SELECT 1")]
+        ['a', 'b', 'SELECT 1']
+    """
+    spoken = _without_thoughts(text)
+    found = list(_tool_calls(spoken))
+    if not found:
+        found = [parse_model_output(part) for part in _parts(spoken)] or [parse_model_output(text)]
+    return [single for action in found for single in _one_table_each(action)]
+
+
+def _parts(text: str) -> list[str]:
+    """The text cut where actions begin, without what is said before the first."""
+    starts = sorted({match.start() for match in _beginnings(text)})
+    if not starts:
+        return [text] if text else []
+    before = text[: starts[0]]
+    said = bool(_INSIDE_A_LINE.search(before) or _bare_sql(before))
+    return [before] * said + [text[a:b] for a, b in pairwise([*starts, len(text)])]
+
+
+def _beginnings(text: str) -> Iterator[re.Match[str]]:
+    for match in _WITH_SIGN.finditer(text):
+        # SQL has lines such as `sample = 3`, but a colon in it is no sign of an action.
+        if match["kind"].isupper() or match["sign"] == ":":
+            yield match
+    yield from filter(_is_meant, _WITHOUT_SIGN.finditer(text))
+
+
+def _one_table_each(action: SQLAction) -> list[SQLAction]:
+    if action.action_type not in ("DESCRIBE", "SAMPLE") or "," not in action.argument:
+        return [action]
+    names = [_clean_table(name) for name in action.argument.strip("[]() ").split(",")]
+    return [action.model_copy(update={"argument": name}) for name in names if name]
 
 
 def _without_thoughts(text: str) -> str:
@@ -99,22 +142,28 @@ def _without_thoughts(text: str) -> str:
     return _SPECIAL_TOKEN.split(text.lstrip())[0] if text.strip() else ""
 
 
-def _tool_call(text: str) -> SQLAction | None:
-    xml = _XML_CALL.search(text)
+def _tool_calls(text: str) -> Iterator[SQLAction]:
+    xml = list(_XML_CALL.finditer(text))
+    for match in xml:
+        yield SQLAction(action_type=match[1].upper(), argument=match[2].strip())
     if xml:
-        return SQLAction(action_type=xml[1].upper(), argument=xml[2].strip())
+        return
+    end = 0
     for match in re.finditer(r"\{", text):
+        if match.start() < end:  # inside the call before it
+            continue
         try:
-            call, _ = json.JSONDecoder(strict=False).raw_decode(text, match.start())
+            call, after = json.JSONDecoder(strict=False).raw_decode(text, match.start())
         except (ValueError, RecursionError):  # no JSON, a number too long, nested too deep
             continue
-        action = _action_of_call(call)
+        action = action_of_call(call)
         if action is not None:
-            return action
-    return None
+            end = after
+            yield action
 
 
-def _action_of_call(call: dict[str, Any]) -> SQLAction | None:
+def action_of_call(call: dict[str, Any]) -> SQLAction | None:
+    """The action that a decoded function call means; None where it calls something else."""
     call = call.get("function", call) if isinstance(call.get("function"), dict) else call
     kind = str(call.get("name") or call.get("action_type") or call.get("action") or "").upper()
     if kind not in _KINDS.split("|"):

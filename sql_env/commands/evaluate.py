@@ -33,6 +33,36 @@ DecodingOption = Annotated[
         "an action or use names that are not there."
     ),
 ]
+
+
+class PromptVersion(StrEnum):
+    """Which words a model is given."""
+
+    v1 = "v1"
+    v2 = "v2"
+
+
+class Actions(StrEnum):
+    """How a model writes its actions."""
+
+    text = "text"
+    tools = "tools"
+
+
+PromptOption = Annotated[
+    PromptVersion | None,
+    typer.Option(
+        help="Which prompt a model is given: v1 for one action a turn, v2 for several. Default: "
+        "what it was trained with, else v2."
+    ),
+]
+ActionsOption = Annotated[
+    Actions | None,
+    typer.Option(
+        help="How a model writes its actions: as lines of text, or as calls of tools. Default: as "
+        "it was trained to, else text."
+    ),
+]
 OldRedrawsOption = Annotated[str | None, typer.Option("--redraws", hidden=True)]
 
 
@@ -86,6 +116,8 @@ def evaluate_command(
         int, typer.Option(min=1, help="How many times each question is played (pass@k).")
     ] = 1,
     temperature: Annotated[float, typer.Option(min=0, help="0 is greedy.")] = 0.0,
+    prompt: PromptOption = None,
+    actions: ActionsOption = None,
     decoding: DecodingOption = Decoding.plain,
     redraws: OldRedrawsOption = None,
     step_budget: Annotated[int, typer.Option(min=1, help="Steps per episode.")] = 15,
@@ -138,6 +170,8 @@ def evaluate_command(
                 step_budget=step_budget,
                 allow_last=not no_last,
                 base=base,
+                prompt=prompt,
+                actions=actions,
                 temperature=temperature,
                 decoding=decoding.value,
                 max_new_tokens=max_new_tokens,

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from sql_env.agent.choice import ModelOptions, build_policy
+from sql_env.agent.choice import ModelOptions, build_policy, prompt_of
 from sql_env.agent.episodes import EpisodeResult
 from sql_env.commands.dataset_choice import load_split
 from sql_env.commands.evaluate import EMBEDDED
@@ -36,8 +36,11 @@ def play_run(config: RunConfig, runs: Path, workers: int, line: LiveLine) -> Pla
     """Play a new run into a new folder under `runs`."""
     env = _environment(config)
     policy = _policy(config, env)
+    prompt = prompt_of(config.policy, _options(config))
     config = replace(
         config,
+        prompt=prompt and prompt.version,
+        actions=prompt and prompt.actions,
         dataset_hash=dataset_hash(env.questions, env.db_dir),
         commit=current_commit(),
         created=now(),
@@ -77,8 +80,14 @@ def _environment(config: RunConfig) -> SQLEnvironment:
 
 
 def _policy(config: RunConfig, env: SQLEnvironment) -> Any:
-    options = ModelOptions(
+    return build_policy(config.policy, env.questions, _options(config))
+
+
+def _options(config: RunConfig) -> ModelOptions:
+    return ModelOptions(
         base=config.base,
+        prompt=config.prompt,
+        actions=config.actions,
         temperature=config.temperature,
         decoding=config.decoding,
         max_new_tokens=config.max_new_tokens,
@@ -86,7 +95,6 @@ def _policy(config: RunConfig, env: SQLEnvironment) -> Any:
         dtype=config.dtype,
         seed=config.seed,
     )
-    return build_policy(config.policy, env.questions, options)
 
 
 def _episodes_together(config: RunConfig) -> int | None:

@@ -13,9 +13,11 @@ from rich.markup import escape
 from sql_env.agent.choice import POLICY_HELP, ModelOptions, build_policy
 from sql_env.commands.dataset_choice import load_split
 from sql_env.commands.evaluate import (
+    ActionsOption,
     Decoding,
     DecodingOption,
     OldRedrawsOption,
+    PromptOption,
     check_redraws,
     user_errors,
 )
@@ -45,6 +47,8 @@ def play_command(
     no_last: Annotated[
         bool, typer.Option("--no-last", help="No ANSWER: @last; answers must be typed out.")
     ] = False,
+    prompt: PromptOption = None,
+    actions: ActionsOption = None,
     decoding: DecodingOption = Decoding.plain,
     redraws: OldRedrawsOption = None,
     record: Annotated[
@@ -64,7 +68,9 @@ def play_command(
         check_redraws(redraws)
         questions, db_dir = load_split(dataset, split)
         chosen = _choose(questions, question_id, seed)
-        options = ModelOptions(seed=seed or 0, decoding=decoding.value)
+        options = ModelOptions(
+            seed=seed or 0, prompt=prompt, actions=actions, decoding=decoding.value
+        )
         player = build_policy(policy, questions, options) if policy else None
     screen = Screen(console, show_actions=player is not None)
     with SQLEnvironment(

@@ -43,6 +43,9 @@ class RunConfig:
     step_budget: int
     allow_last: bool
     base: str | None = None
+    # What runs say nothing of that were played before there was a choice.
+    prompt: str | None = "v1"
+    actions: str | None = "text"
     temperature: float = 0.0
     decoding: str = "plain"
     max_new_tokens: int = 256

@@ -8,6 +8,7 @@ request, `slow` never answers in time, and so on.
 
 from __future__ import annotations
 
+import json
 import sys
 import threading
 import time
@@ -25,6 +26,11 @@ load = {"now": 0, "most": 0}
 last_body: dict[str, Any] = {}
 answered: dict[str, list[int]] = {}  # by model: which turns, in the order of their answers
 
+PLAN = ("DESCRIBE: Singer\nQUERY: SELECT count(*) FROM singer\nANSWER: @last", "ANSWER: @last")
+CALLS = (
+    [("describe", {"table": "Singer"}), ("query", {"sql": "SELECT count(*) FROM singer"})],
+    [("answer", {"value": "@last"})],
+)
 SCRIPT = ("DESCRIBE: Singer", "QUERY: SELECT count(*) FROM singer", "ANSWER: 4")
 
 
@@ -41,7 +47,11 @@ def statistics() -> dict[str, Any]:
 @app.post("/v1/chat/completions")
 def complete(request: Request, body: dict[str, Any]) -> Response:
     model = body["model"]
-    turn = sum(message["role"] == "assistant" for message in body["messages"])
+    last_question = max(
+        n for n, message in enumerate(body["messages"]) if "Question:" in (message["content"] or "")
+    )  # an example may come before it
+    told = body["messages"][last_question:]
+    turn = sum(message["role"] == "assistant" for message in told)
     with lock:
         last_body.update(body)
         seen[f"{model}/{turn}"] += 1
@@ -66,7 +76,20 @@ def complete(request: Request, body: dict[str, Any]) -> Response:
             answered.setdefault(model, []).append(turn)
         if model == "stubborn" and not body["temperature"]:
             turn = 0  # the likeliest turn is always the same
-        message = {"role": "assistant", "content": SCRIPT[turn]}
+        message: dict[str, Any] = {"role": "assistant"}
+        if model == "caller":
+            if not body.get("tools"):
+                return PlainTextResponse("no tools", 400)
+            message["tool_calls"] = [
+                {
+                    "id": f"{turn}.{number}",
+                    "type": "function",
+                    "function": {"name": name, "arguments": json.dumps(arguments)},
+                }
+                for number, (name, arguments) in enumerate(CALLS[turn])
+            ]
+        else:
+            message["content"] = (PLAN if model == "planner" else SCRIPT)[turn]
         usage = {"prompt_tokens": 100 + turn, "completion_tokens": 5}
         return JSONResponse({"choices": [{"message": message}], "usage": usage})
     finally:

@@ -12,6 +12,7 @@ from sql_env.agent.conversation import (
     ContextWindowError,
     Conversation,
 )
+from sql_env.agent.prompts import Prompt
 
 TURNS = ["DESCRIBE: student", "QUERY: SELECT 1", "ANSWER: 3"]
 
@@ -167,3 +168,68 @@ def test_a_template_that_drops_turns_is_refused(chat_tokenizer: Any) -> None:
     lossy.chat_template = "{{ messages[-1]['content'] }}"
     with pytest.raises(ChatTemplateError, match="does not keep a system turn"):
         ChatLayout.of(lossy)
+
+
+TOOLS = Prompt("v2", "tools")
+CALLS = (
+    '<tool_call>\n{"name": "describe", "arguments": {"table": "student"}}\n</tool_call>\n'
+    '<tool_call>\n{"name": "sample", "arguments": {"table": "student"}}\n</tool_call>'
+)
+
+
+def test_results_of_tools_stand_where_the_template_puts_them(qwen_tokenizer: Any) -> None:
+    layout = ChatLayout.of(qwen_tokenizer, **TOOLS.for_template)
+    talk = Conversation(layout, TOOLS.system, "Question: how many?")
+    talk.add_assistant_text(CALLS)
+    talk.add_tool_results(["id name", "1 | Ann"])
+    messages = [
+        {"role": "system", "content": TOOLS.system},
+        *TOOLS.example,
+        {"role": "user", "content": "Question: how many?"},
+        {"role": "assistant", "content": CALLS},
+        {"role": "tool", "content": "id name"},
+        {"role": "tool", "content": "1 | Ann"},
+    ]
+    rendered = qwen_tokenizer.apply_chat_template(
+        messages,
+        tools=TOOLS.tools,
+        tokenize=False,
+        add_generation_prompt=True,
+        enable_thinking=False,
+    )
+    # The template leaves out the empty thoughts of turns that lie behind it.
+    thoughts = "<think>\n\n</think>\n\n"
+    text = qwen_tokenizer.decode(talk.context_ids)
+    assert text.replace(thoughts, "") == rendered.replace(thoughts, "")
+    assert text.endswith("<|im_start|>assistant\n<think>\n\n</think>\n\n")
+
+
+def test_the_environments_tokens_are_masked_in_a_turn_of_several_actions(
+    qwen_tokenizer: Any,
+) -> None:
+    layout = ChatLayout.of(qwen_tokenizer, **TOOLS.for_template)
+    talk = Conversation(layout, TOOLS.system, "Question: how many?")
+    talk.add_assistant_text(CALLS)
+    talk.add_tool_results(["id name", "1 | Ann"])
+    own = [i for i, mask in zip(talk.completion_ids, talk.env_mask, strict=True) if mask]
+    assert own == [*layout.encode(CALLS), qwen_tokenizer.eos_token_id]
+
+
+def test_a_template_without_tools_says_so(chat_tokenizer: Any) -> None:
+    with pytest.raises(ChatTemplateError, match="has no tools: play with --actions text"):
+        ChatLayout.of(chat_tokenizer, **TOOLS.for_template)
+
+
+def test_an_example_stands_before_the_first_question(chat_tokenizer: Any) -> None:
+    prompt = Prompt("v2")
+    talk = Conversation(
+        ChatLayout.of(chat_tokenizer, **prompt.for_template), prompt.system, "Question: how many?"
+    )
+    messages = [
+        {"role": "system", "content": prompt.system},
+        *prompt.example,
+        {"role": "user", "content": "Question: how many?"},
+    ]
+    assert chat_tokenizer.decode(talk.prompt_ids) == chat_tokenizer.apply_chat_template(
+        messages, tokenize=False, add_generation_prompt=True
+    )

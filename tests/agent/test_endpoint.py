@@ -16,6 +16,7 @@ httpx = pytest.importorskip("httpx")
 pytest.importorskip("uvicorn")
 
 from sql_env.agent.endpoint import EndpointPolicy, EndpointSettings  # noqa: E402
+from sql_env.agent.prompts import V1, Prompt  # noqa: E402
 from sql_env.environment import SQLEnvironment  # noqa: E402
 from sql_env.evaluation.green_agent import EvaluationResult, evaluate  # noqa: E402
 
@@ -42,12 +43,18 @@ def server() -> Iterator[str]:
 
 
 def play(
-    env: SQLEnvironment, server: str, model: str, *, guided: bool = False, **settings: Any
+    env: SQLEnvironment,
+    server: str,
+    model: str,
+    *,
+    prompt: Prompt = V1,
+    guided: bool = False,
+    **settings: Any,
 ) -> EvaluationResult:
     questions = [q for q in env.questions if q.question_id == "music_count"]
     one = SQLEnvironment(db_dir=env.db_dir, questions=questions)
     endpoint = EndpointSettings(f"{server}/v1", model, first_pause=0.01, **settings)
-    policy = EndpointPolicy(endpoint, guided=guided)
+    policy = EndpointPolicy(endpoint, prompt=prompt, guided=guided)
     try:
         return evaluate(one, policy, samples=6)
     finally:
@@ -127,3 +134,39 @@ def test_guided_decoding_asks_again_at_a_temperature(music: SQLEnvironment, serv
     replaced = [s.trace["replaced"] for s in guided.episodes[0].steps if "replaced" in s.trace]
     assert {item["reason"] for item in replaced} == {"repeated"}
     assert all(item["extra_tokens"] == 5 for item in replaced)
+
+
+def test_several_actions_of_a_turn_cost_one_request(music: SQLEnvironment, server: str) -> None:
+    before = httpx.get(f"{server}/statistics").json()["requests"]
+    result = play(music, server, "planner", prompt=Prompt("v2"))
+    assert result.success_rate == 1.0
+    statistics = httpx.get(f"{server}/statistics").json()
+    assert statistics["requests"] == before + 6 * 2
+    assert [step.trace["turn"] for step in result.episodes[0].steps] == [1, 1, 2]
+    assert result.summary.tokens["completion_tokens"] == 6 * 2 * 5
+    read = statistics["last_body"]["messages"][-1]
+    assert read["role"] == "user"
+    assert read["content"].startswith("Singer (4 rows)")
+    assert read["content"].endswith("Not played: ANSWER (look at the result first)")
+
+
+def test_tools_are_called_and_each_call_has_its_result(music: SQLEnvironment, server: str) -> None:
+    result = play(music, server, "caller", prompt=Prompt("v2", "tools"))
+    assert result.success_rate == 1.0
+    assert [(s.action_type, s.argument) for s in result.episodes[0].steps] == [
+        ("DESCRIBE", "Singer"),
+        ("QUERY", "SELECT count(*) FROM singer"),
+        ("ANSWER", "@last"),
+    ]
+    body = httpx.get(f"{server}/statistics").json()["last_body"]
+    assert [tool["function"]["name"] for tool in body["tools"]] == [
+        "describe", "sample", "query", "answer",
+    ]  # fmt: skip
+    *_, turn, described, counted = body["messages"]
+    ids = [call["id"] for call in turn["tool_calls"]]
+    assert [described["tool_call_id"], counted["tool_call_id"]] == ids
+    assert (described["content"][:6], counted["content"]) == ("Singer", "count(*)\n4")
+    calls = [m for m in body["messages"] if m.get("tool_calls")]
+    asked = [call["id"] for message in calls for call in message["tool_calls"]]
+    answered = [m["tool_call_id"] for m in body["messages"] if m["role"] == "tool"]
+    assert set(answered) <= set(asked) and len(set(asked)) == len(asked)

@@ -11,8 +11,9 @@ from sql_env.agent.conversation import ChatLayout
 from sql_env.agent.generation import Completion, Generator, Sampling, TransformersGenerator
 from sql_env.agent.model_policy import ModelPolicy
 from sql_env.agent.parsing import format_action
+from sql_env.agent.playing import plan_of, play
 from sql_env.agent.policies import OraclePolicy
-from sql_env.agent.prompts import get_system_prompt
+from sql_env.agent.prompts import Prompt, get_system_prompt
 from sql_env.environment import SQLEnvironment
 from sql_env.evaluation.green_agent import EvaluationResult, evaluate
 from sql_env.models import SQLAction
@@ -227,6 +228,32 @@ class TestGuided:
         steps = self.play(music, tokenizer, "DESCRIBE: singer")
         assert [step.argument for step in steps] == ["singer"] * 3
         assert not any("replaced" in step.trace for step in steps)
+
+
+class TestSeveralActions:
+    def test_a_turn_is_generated_once_and_its_results_are_read_together(
+        self, music: SQLEnvironment, tokenizer: Any
+    ) -> None:
+        def ids(text: str) -> list[int]:
+            return [*tokenizer.encode(text, add_special_tokens=False), tokenizer.eos_token_id]
+
+        prompt = Prompt("v2")
+        parrot = Parrot(ids("DESCRIBE: Singer, Concert\nQUERY: SELECT 4"), ids("ANSWER: @last"))
+        layout = ChatLayout.of(tokenizer, **prompt.for_template)
+        policy = ModelPolicy(parrot, layout, prompt=prompt)
+        plan = plan_of([q for q in music.questions if q.question_id == "music_count"])
+        (played,) = play(music, policy, plan)
+        assert played.episode.correct and parrot.calls == 2
+        assert [step.trace["turn"] for step in played.episode.steps] == [1, 1, 1, 2]
+        talk = played.conversation
+        assert talk is not None
+        own = [i for i, mask in zip(talk.completion_ids, talk.env_mask, strict=True) if mask]
+        assert own == [
+            *ids("DESCRIBE: Singer, Concert\nQUERY: SELECT 4"),
+            *ids("ANSWER: @last"),
+        ]
+        tokens = [step.trace.get("completion_tokens", 0) for step in played.episode.steps]
+        assert sum(tokens) == len(own)
 
 
 class TestTransformersGenerator:

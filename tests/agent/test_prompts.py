@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
+from pathlib import Path
 from typing import Any
 
-from sql_env.agent.prompts import format_observation, get_system_prompt
+import pytest
+
+from sql_env.agent.prompts import (
+    NEWEST,
+    V1,
+    Prompt,
+    PromptError,
+    format_observation,
+    get_system_prompt,
+    prompt_of_model,
+)
 from sql_env.models import SQLObservation
 
 
@@ -47,3 +59,39 @@ def test_later_turns_show_only_what_is_new() -> None:
 def test_an_error_is_called_one() -> None:
     failed = observation(step_count=2, error="no such column: x", budget_remaining=1)
     assert format_observation(failed) == "Error: no such column: x\nSteps left: 1"
+
+
+def test_the_words_of_version_1_never_change() -> None:
+    """The shipped checkpoint was trained with them."""
+    digest = sha256(V1.system.encode()).hexdigest()
+    assert digest == "96df0ccdb4d904893b8214572dc180bd084f8178347b95842dfc0af28ba6b5fc"
+
+
+class TestThePromptOfAModel:
+    def test_it_is_kept_beside_the_model(self, tmp_path: Path) -> None:
+        Prompt("v2", "tools").save(tmp_path)
+        assert prompt_of_model(str(tmp_path)) == Prompt("v2", "tools")
+
+    def test_the_shipped_checkpoint_plays_with_the_prompt_it_was_trained_with(self) -> None:
+        (folder,) = Path(__file__).parents[2].glob("checkpoints/*/")
+        assert prompt_of_model(str(folder)) == V1
+
+    @pytest.mark.parametrize(
+        "sign", ["adapter_config.json", "delta_config.json", "../sessions.jsonl"]
+    )
+    def test_a_model_trained_before_there_was_a_choice_has_version_1(
+        self, tmp_path: Path, sign: str
+    ) -> None:
+        (tmp_path / "model").mkdir()
+        (tmp_path / "model" / sign).write_text("{}")
+        assert prompt_of_model(str(tmp_path / "model")) == V1
+
+    @pytest.mark.parametrize("name", ["Qwen/Qwen2.5-Coder-1.5B-Instruct", "smollm2-135m", "."])
+    def test_a_model_that_was_not_trained_here_has_the_newest(self, name: str) -> None:
+        assert prompt_of_model(name) == NEWEST
+
+    @pytest.mark.parametrize("text", ["{", "[]", '{"prompt": "v7", "actions": "text"}', "{}"])
+    def test_a_damaged_file_is_named(self, tmp_path: Path, text: str) -> None:
+        (tmp_path / "sql_env.json").write_text(text)
+        with pytest.raises(PromptError, match=r"sql_env\.json is damaged"):
+            prompt_of_model(str(tmp_path))

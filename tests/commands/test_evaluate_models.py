@@ -180,3 +180,28 @@ def test_watching_a_model_play(music_dir: Path, model_dir: Path) -> None:
     )
     assert done.exit_code == 0, done.output
     assert "reward" in done.output
+
+
+def config_of(out: Path) -> Any:
+    (run,) = out.iterdir()
+    return json.loads((run / "config.json").read_text())
+
+
+def test_a_run_records_the_prompt_it_was_played_with(
+    music_dir: Path, model_dir: Path, adapter_dir: Path, tmp_path: Path
+) -> None:
+    for number, (model, options, prompt) in enumerate(
+        [(model_dir, [], "v2"), (adapter_dir, [], "v1"), (model_dir, ["--prompt", "v1"], "v1")]
+    ):
+        out = tmp_path / str(number)
+        assert evaluate(music_dir, out, model, *options).exit_code == 0
+        config = config_of(out)
+        assert (config["prompt"], config["actions"]) == (prompt, "text")
+
+
+def test_a_model_whose_template_has_no_tools_cannot_call_them(
+    music_dir: Path, model_dir: Path, tmp_path: Path
+) -> None:
+    result = evaluate(music_dir, tmp_path / "out", model_dir, "--actions", "tools")
+    assert result.exit_code == 2
+    assert "has no tools: play with --actions text" in result.output.replace("\n", " ")
