@@ -56,6 +56,14 @@ def test_a_stored_answer_that_is_wrong(
     assert finding.failed is Check.ANSWER and reason in finding.reason
 
 
+def test_a_stored_sum_may_differ_in_its_last_digit(dataset: Dataset) -> None:
+    record = dataset.load()[0].model_copy(
+        update={"gold_sql": "SELECT 0.1 + 0.2", "answer_type": "float", "tables_involved": []}
+    )
+    assert only(record, dataset, gold_answer=0.3).failed is None
+    assert only(record, dataset, gold_answer=0.30001).failed is Check.ANSWER
+
+
 def test_an_oracle_without_the_steps_it_needs(dataset: Dataset) -> None:
     for finding in validate(dataset.load(), dataset.db_dir, step_budget=1):
         assert finding.failed is Check.ORACLE and "out_of_budget" in finding.reason
