@@ -334,7 +334,7 @@ def warm_model_dir(
     chat_tokenizer: Any,
 ) -> Path:
     """A folder with a tiny model that knows the game a little: some episodes succeed, some fail."""
-    from sql_env.training.warmup import warm_up
+    from sql_env.training.sft import train_sft
 
     folder = tmp_path_factory.mktemp("warm")
     config = GRPOConfig(
@@ -345,15 +345,15 @@ def warm_model_dir(
         max_context_tokens=1024,
         step_budget=4,
         device="cpu",
-        warmup={  # type: ignore[arg-type]
+        sft={  # type: ignore[arg-type]
             "max_steps": 60,
             "learning_rate": 3e-3,
             "per_device_train_batch_size": 6,
-            "mix": {"detour": 0.0, "sample": 0.0, "slip": 0.0, "typed_answer": 0.0},
+            "mix": {"detour": 0.0, "sample": 0.0, "corrupt": 0.0, "typed_answer": 0.0},
         },
     )
     model = make_llama(initializer_range=0.02)
-    warm_up(config, model, chat_tokenizer)
+    train_sft(config, model, chat_tokenizer)
     model.save_pretrained(folder / "model")
     chat_tokenizer.save_pretrained(folder / "model")
     return folder / "model"

@@ -2,7 +2,7 @@
 
 A policy is trained on the very tokens it sampled, so nothing a model wrote is ever tokenized again:
 its ids are kept, and the environment's turns are put between them. Evaluation, rollouts and the
-supervised warm-up all build their tokens here and so agree about the layout.
+SFT all build their tokens here and so agree about the layout.
 
     layout = ChatLayout.of(tokenizer)
     talk = Conversation(layout, system_prompt, "Question: …", max_tokens=2048, reserve=128)

@@ -39,7 +39,7 @@ def demo_command(
         result = run_demo(config, console)
         console.print(
             f"\n[bold]held-out success[/]  untrained {result.untrained.summary.success}, "
-            f"warm-up {result.warmed.summary.success}, GRPO {result.trained.summary.success}"
+            f"SFT {result.after_sft.summary.success}, GRPO {result.trained.summary.success}"
         )
         passes = " -> ".join(f"{reward:.3f}" for reward in result.reward_by_pass)
         console.print(f"[bold]GRPO alone[/]  mean reward of each pass over its questions {passes}")

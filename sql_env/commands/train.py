@@ -1,4 +1,4 @@
-"""`sql-env warmup` and `sql-env train`: teach a model to play, first by example, then by reward."""
+"""`sql-env sft` and `sql-env train`: teach a model to play, first by example, then by reward."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from sql_env.commands.training_run import is_main, run_train, run_warmup
+from sql_env.commands.training_run import is_main, run_sft, run_train
 
 if TYPE_CHECKING:
     from sql_env.training.config import GRPOConfig
@@ -35,8 +35,8 @@ Resume = Annotated[Path | None, typer.Option(help="A run to go on with, from its
 def register(app: typer.Typer) -> None:
     """Add the commands of this module to `app`."""
     app.command("train")(train_command)
-    app.command("warmup")(warmup_command)
-    app.command("trajectories")(trajectories_command)
+    app.command("sft")(sft_command)
+    app.command("demonstrations")(demonstrations_command)
 
 
 def train_command(
@@ -49,26 +49,25 @@ def train_command(
 ) -> None:
     """Train a model with GRPO on whole episodes.
 
-    With `warmup.first` (the preset gpu sets it) the model is warmed up before, in RUN/warmup. The
-    run's folder keeps config.json, metrics.jsonl, transcripts.jsonl, checkpoints, plots and,
-    at the end, the model.
+    With `sft.first` (the preset gpu sets it) SFT comes before, in RUN/sft. The run's folder keeps
+    config.json, metrics.jsonl, transcripts.jsonl, checkpoints, plots and, at the end, the model.
     """
     console = command_console()
     with user_errors(console):
-        from sql_env.training.run_log import CONFIG, WARMUP, ResumeError
+        from sql_env.training.run_log import CONFIG, SFT, ResumeError
 
         if resume is None:
             run_config = _config(preset, config, settings, dataset, out)
         else:
             run_config = _resumed(resume, settings, (preset, config, dataset, out))
-            if _phases(resume) == {"warmup"}:
-                part = resume.name == WARMUP and (resume.parent / CONFIG).is_file()
-                whole = f"train --resume {resume.parent}" if part else f"warmup --resume {resume}"
-                raise ResumeError(f"{resume} is a warm-up: `sql-env {whole}` goes on with it")
+            if _phases(resume) == {"sft"}:
+                part = resume.name == SFT and (resume.parent / CONFIG).is_file()
+                whole = f"train --resume {resume.parent}" if part else f"sft --resume {resume}"
+                raise ResumeError(f"{resume} is an SFT run: `sql-env {whole}` goes on with it")
         run_train(run_config, console, resuming=resume is not None)
 
 
-def warmup_command(
+def sft_command(
     preset: Preset = None,
     config: ConfigFile = None,
     settings: Settings = None,
@@ -76,7 +75,7 @@ def warmup_command(
     out: Out = None,
     resume: Resume = None,
 ) -> None:
-    """Show a model whole episodes to imitate, before it learns from reward.
+    """Fine-tune a model on demonstrations (SFT), before it learns from reward.
 
     `sql-env train --set model_name=RUN/model` goes on from there.
     """
@@ -88,40 +87,40 @@ def warmup_command(
             run_config = _config(preset, config, settings, dataset, out)
         else:
             run_config = _resumed(resume, settings, (preset, config, dataset, out))
-            if run_config.warmup.first or "grpo" in _phases(resume):
+            if run_config.sft.first or "grpo" in _phases(resume):
                 raise ResumeError(
                     f"{resume} is a GRPO run: `sql-env train --resume {resume}` goes on with it"
                 )
-        folder = run_warmup(run_config, console, resuming=resume is not None)
+        folder = run_sft(run_config, console, resuming=resume is not None)
         console.print(f"the model: {folder}")
-        console.print(f"next: sql-env train --set model_name={folder} --set warmup.first=false …")
+        console.print(f"next: sql-env train --set model_name={folder} --set sft.first=false …")
 
 
-def trajectories_command(
+def demonstrations_command(
     out: Annotated[Path, typer.Argument(help="The JSONL file to write.")],
     preset: Preset = None,
     config: ConfigFile = None,
     settings: Settings = None,
     dataset: DatasetFolder = None,
 ) -> None:
-    """Write the episodes a warm-up would imitate, one JSON line each.
+    """Write the demonstrations that SFT would show, one JSON line each.
 
     To read what a model is taught, or to play them once for several runs:
-    `sql-env warmup --set warmup.trajectories=FILE`.
+    `sql-env sft --set sft.demonstrations=FILE`.
     """
     console = command_console()
     with user_errors(console):
         from sql_env.questions import load_questions
         from sql_env.training.data_loading import weighted_questions
-        from sql_env.training.warmup import play_trajectories, save_trajectories
+        from sql_env.training.sft import play_demonstrations, save_demonstrations
 
         run_config = _config(preset, config, settings, dataset, None)
         loaded = load_questions(run_config.dataset.questions_path)
-        questions = weighted_questions(loaded, run_config.warmup.split)
+        questions = weighted_questions(loaded, run_config.sft.split)
         with console.status(f"Playing {len(questions)} questions"):
-            trajectories = play_trajectories(run_config, questions)
-        save_trajectories(trajectories, out)
-        console.print(f"{out}: {len(trajectories)} episodes of {len(questions)} questions")
+            demonstrations = play_demonstrations(run_config, questions)
+        save_demonstrations(demonstrations, out)
+        console.print(f"{out}: {len(demonstrations)} episodes of {len(questions)} questions")
 
 
 def _resumed(run: Path, settings: list[str] | None, others: Sequence[object]) -> GRPOConfig:

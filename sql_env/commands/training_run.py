@@ -1,4 +1,4 @@
-"""What `sql-env train` and `sql-env warmup` do once their settings are known."""
+"""What `sql-env train` and `sql-env sft` do once their settings are known."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def run_train(config: GRPOConfig, console: Console, *, resuming: bool) -> None:
-    """GRPO, after a warm-up where the settings ask for one."""
+    """GRPO, after SFT where the settings ask for it."""
     from sql_env.training.callbacks import GRPO_NEWS, ProgressCallback
     from sql_env.training.data_loading import load_for_training, load_training_questions
     from sql_env.training.pipeline import (
@@ -23,7 +23,7 @@ def run_train(config: GRPOConfig, console: Console, *, resuming: bool) -> None:
         run_training_with_metrics,
         sample_random_baseline,
     )
-    from sql_env.training.run_log import MODEL, RunLog
+    from sql_env.training.run_log import MODEL
     from sql_env.training.visualization import LiveVisualizationCallback
 
     train = load_training_questions(config)
@@ -33,7 +33,7 @@ def run_train(config: GRPOConfig, console: Console, *, resuming: bool) -> None:
         f"[bold]{config.model_name}[/] on {len(train)} questions of {config.dataset.questions_path}"
         f": {groups} x {config.num_generations} episodes a round, run folder {config.output_dir}"
     )
-    start = _warm_up_first(config, console, resuming) if config.warmup.first else config.model_name
+    start = _sft_first(config, console, resuming) if config.sft.first else config.model_name
     baseline = sample_random_baseline(config)
     console.print(
         f"random play: reward {baseline.avg_reward:.3f}, success {baseline.summary.success}"
@@ -54,9 +54,6 @@ def run_train(config: GRPOConfig, console: Console, *, resuming: bool) -> None:
         f"{points[-1].reward:.3f} at step {points[-1].step}"
     )
     console.print(f"the model: {model_folder}")
-    if config.average_checkpoints > 1:
-        averaged = RunLog(config.output_dir).checkpoints()[-config.average_checkpoints :]
-        console.print(f"its weights are the mean of {', '.join(path.name for path in averaged)}")
     source = f" --dataset {config.dataset.db_dir.parent}" if config.db_dir else ""
     console.print(
         f"next: sql-env eval --policy model:{model_folder}{source}"
@@ -64,17 +61,17 @@ def run_train(config: GRPOConfig, console: Console, *, resuming: bool) -> None:
     )
 
 
-def run_warmup(config: GRPOConfig, console: Console, *, resuming: bool) -> Path:
-    """The warm-up in the folder `config.output_dir`; returns where its model lies."""
+def run_sft(config: GRPOConfig, console: Console, *, resuming: bool) -> Path:
+    """SFT in the folder `config.output_dir`; returns where its model lies."""
     from accelerate import PartialState
 
-    from sql_env.training.callbacks import WARMUP_NEWS, ProgressCallback, WarmupLogCallback
+    from sql_env.training.callbacks import SFT_NEWS, ProgressCallback, SFTLogCallback
     from sql_env.training.data_loading import load_for_training
     from sql_env.training.run_log import MODEL, RunLog
-    from sql_env.training.warmup import warm_up
+    from sql_env.training.sft import train_sft
 
-    # It is the warm-up of any GRPO run that starts from its model.
-    config = replace(config, warmup=replace(config.warmup, first=False))
+    # It is the SFT of any GRPO run that starts from its model.
+    config = replace(config, sft=replace(config.sft, first=False))
     log = RunLog(config.output_dir)
     folder = log.path / MODEL
     if resuming and folder.is_dir():
@@ -82,16 +79,16 @@ def run_warmup(config: GRPOConfig, console: Console, *, resuming: bool) -> Path:
     if is_main():
         if not resuming:
             log.begin(config)
-        log.add_session("warmup")
+        log.add_session("sft")
     console.print(
-        f"[bold]{config.model_name}[/] imitates episodes of {config.dataset.questions_path}, "
-        f"run folder {config.output_dir}"
+        f"[bold]{config.model_name}[/] learns from demonstrations of "
+        f"{config.dataset.questions_path}, run folder {config.output_dir}"
     )
     model, tokenizer = load_for_training(config)
-    progress = ProgressCallback(console, "warm-up", WARMUP_NEWS)
-    watching = [WarmupLogCallback(log), progress]
+    progress = ProgressCallback(console, "SFT", SFT_NEWS)
+    watching = [SFTLogCallback(log), progress]
     try:
-        rows = warm_up(config, model, tokenizer, callbacks=watching, resume=resuming)
+        rows = train_sft(config, model, tokenizer, callbacks=watching, resume=resuming)
     finally:
         progress.stop()
     for row in rows:
@@ -105,27 +102,27 @@ def run_warmup(config: GRPOConfig, console: Console, *, resuming: bool) -> Path:
     return folder
 
 
-def _warm_up_first(config: GRPOConfig, console: Console, resuming: bool) -> str:
-    """The model that GRPO starts from; what an earlier process did of the warm-up stays done."""
+def _sft_first(config: GRPOConfig, console: Console, resuming: bool) -> str:
+    """The model that GRPO starts from; what an earlier process did of SFT stays done."""
     import torch
 
-    from sql_env.training.run_log import CONFIG, WARMUP, RunLog
-    from sql_env.training.warmup import release_memory
+    from sql_env.training.run_log import CONFIG, SFT, RunLog
+    from sql_env.training.sft import release_memory
 
-    config.to_trl()  # what GRPO refuses, it refuses before hours of warm-up
+    config.to_trl()  # what GRPO refuses, it refuses before hours of SFT
     log = RunLog(config.output_dir)
     if is_main() and not resuming:
-        log.check_unused(WARMUP)
+        log.check_unused(SFT)
         log.begin(config)
-    folder = log.path / WARMUP
-    model = run_warmup(
+    folder = log.path / SFT
+    model = run_sft(
         replace(config, output_dir=str(folder)),
         console,
         resuming=resuming and (folder / CONFIG).is_file(),
     )
-    console.print(f"warmed up: {model}")
+    console.print(f"SFT is over: {model}")
     release_memory()
-    torch.compiler.reset()  # what was compiled for the warm-up counts against the limit for GRPO
+    torch.compiler.reset()  # what was compiled for SFT counts against the limit for GRPO
     return str(model)
 
 

@@ -1,9 +1,9 @@
 """One spelling for every gold query, so that a small model need not learn five.
 
 Datasets write `count( * )`, `"USA"` for a string, `singer_id` for a column DESCRIBE shows as
-`Singer.Singer_ID`, and `T2.name` long before they say what T2 is. The warm-up teaches the spelling
+`Singer.Singer_ID`, and `T2.name` long before they say what T2 is. SFT teaches the spelling
 that can be copied from the observations: there every column says which table it is of, so a table
-is chosen before its column, and no alias has to be planned ahead. Only what a model imitates is
+is chosen before its column, and no alias has to be planned ahead. Only what is demonstrated is
 rewritten; the gold query that judges stays as it is.
 """
 

@@ -33,8 +33,8 @@ class WholeCheckpoints(TrainerCallback):  # type: ignore[misc]  # transformers i
             (Path(args.output_dir) / f"checkpoint-{state.global_step}" / COMPLETE).touch()
 
 
-class WarmupLogCallback(TrainerCallback):  # type: ignore[misc]
-    """Writes the metrics of a warm-up as they come; a stage is named after its folder.
+class SFTLogCallback(TrainerCallback):  # type: ignore[misc]
+    """Writes the metrics of SFT as they come; a stage is named after its folder.
 
     Args:
         log: the run's folder.
@@ -42,7 +42,7 @@ class WarmupLogCallback(TrainerCallback):  # type: ignore[misc]
 
     def __init__(self, log: RunLog) -> None:
         self.log = log
-        self._logged_at = time.monotonic()  # playing what a stage imitates is time of that stage
+        self._logged_at = time.monotonic()  # playing its demonstrations is time of a stage
 
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any
@@ -61,7 +61,7 @@ class WarmupLogCallback(TrainerCallback):  # type: ignore[misc]
         if not state.is_world_process_zero or not logs or "loss" not in logs:
             return
         logged_before, self._logged_at = self._logged_at, time.monotonic()
-        row = {"phase": "warmup", "stage": Path(args.output_dir).name, "step": state.global_step}
+        row = {"phase": "sft", "stage": Path(args.output_dir).name, "step": state.global_step}
         seconds = {"seconds/run": round(self._logged_at - logged_before, 4)}
         self.log.add_metrics(row | logs | seconds)
 
@@ -97,7 +97,7 @@ class RunLogCallback(WholeCheckpoints):
     ) -> None:
         self._step, self._process = state.global_step + 1, args.process_index
 
-    def keep_transcripts(self, rollouts: Sequence[Rollout]) -> None:
+    def add_transcripts(self, rollouts: Sequence[Rollout]) -> None:
         """Called by the rollout adapter after every round."""
         self._episodes += len(rollouts)
         self._steps += [step for rollout in rollouts for step in rollout.episode.steps]
@@ -220,4 +220,4 @@ GRPO_NEWS = {
     "rewards/reward_correctness/mean": "success",
     "step_time": "s/step",
 }
-WARMUP_NEWS = {"loss": "loss", "mean_token_accuracy": "accuracy"}
+SFT_NEWS = {"loss": "loss", "mean_token_accuracy": "accuracy"}

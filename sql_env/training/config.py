@@ -19,6 +19,8 @@ from sql_env.core.reward import RewardConfig
 from sql_env.environment import SQLEnvironment
 from sql_env.models import QuestionRecord
 from sql_env.questions import Dataset
+from sql_env.renames import renamed_settings
+from sql_env.training.demonstrations import DemonstrationMix
 from sql_env.training.presets import PRESETS
 from sql_env.training.settings import (
     ConfigError,
@@ -28,7 +30,6 @@ from sql_env.training.settings import (
     parse_assignments,
     read_file,
 )
-from sql_env.training.trajectories import TrajectoryMix
 
 if TYPE_CHECKING:
     from peft import LoraConfig
@@ -63,42 +64,38 @@ class LoraSettings:
 
 
 @dataclass(frozen=True)
-class WarmupConfig:
-    """The supervised warm-up on oracle trajectories that precedes GRPO.
+class SFTSettings:
+    """Supervised fine-tuning on demonstrations, before GRPO.
 
     Attributes:
-        first: let `sql-env train` warm the model up before GRPO, in the run's folder `warmup`.
-        split: the questions to imitate on; several splits as `train+wide`, one that counts four
+        first: `sql-env train` begins with it, in the run's folder `sft`.
+        split: the questions to demonstrate; several splits as `train+wide`, one that counts four
             times, in four shapes, as `train*4+wide`.
-        mix: how often each shape of trajectory occurs.
-        copies: imitate so many times from the same start, in another order each time, and go on
-            with the mean of the weights.
-        trajectories: a file that `sql-env trajectories` wrote, instead of playing them anew.
-        recovery_epochs: a second stage that adds the model's own failed queries, mended; 0 is off.
-        recovery_split: the questions that are played to find failed queries; None plays those it
-            imitated. Of questions that it knows by heart a model gets few wrong, and other ones.
-        recovery_questions: play only so many questions to find failed queries; None plays all.
-        recovery_temperature: how it plays to find them. At 1 most mistakes are slips of the dice,
-            which the likeliest query would have mended; at 0 they are what it believes.
-        recovery_rate: the second stage's learning rate, as a share of the first's.
-        recovery_weight: how often each mended episode is shown in an epoch of the second stage.
+        mix: how often each shape of demonstration occurs.
+        demonstrations: a file that `sql-env demonstrations` wrote, instead of playing them anew.
+        dagger_epochs: a second stage adds expert corrections of the model's own errors; 0 is off.
+        dagger_split: the questions that the model plays to make errors; None plays those that were
+            demonstrated. Of questions that it knows by heart a model gets few wrong.
+        dagger_questions: play only so many of them; None plays all.
+        dagger_temperature: how it plays them. At 1 most errors are accidents of sampling;
+            at 0 they are what the model believes.
+        dagger_rate: the second stage's learning rate, as a share of the first's.
+        dagger_weight: how often each correction is shown in an epoch of the second stage.
         save_steps: a checkpoint every so many steps; a multiple of `logging_steps` makes the logged
             means of a resumed run those of one that was never interrupted.
     """
 
     first: bool = False
     split: str = "train"
-    mix: TrajectoryMix = field(default_factory=TrajectoryMix)
-    copies: int = field(default=1, metadata={"min": 1})
-    trajectories: str | None = None
-    recovery_epochs: float = field(default=0.0, metadata={"min": 0.0})
-    recovery_split: str | None = None
-    recovery_questions: int | None = field(default=None, metadata={"min": 1})
-    recovery_temperature: float = field(default=1.0, metadata={"min": 0.0})
-    recovery_rate: float = field(default=0.5, metadata={"above": 0.0})
-    recovery_weight: int = field(default=1, metadata={"min": 1})
+    mix: DemonstrationMix = field(default_factory=DemonstrationMix)
+    demonstrations: str | None = None
+    dagger_epochs: float = field(default=0.0, metadata={"min": 0.0})
+    dagger_split: str | None = None
+    dagger_questions: int | None = field(default=None, metadata={"min": 1})
+    dagger_temperature: float = field(default=1.0, metadata={"min": 0.0})
+    dagger_rate: float = field(default=0.5, metadata={"above": 0.0})
+    dagger_weight: int = field(default=1, metadata={"min": 1})
     weight_decay: float = field(default=0.01, metadata={"min": 0.0})
-    trajectories_per_question: int = field(default=1, metadata={"min": 1})
     num_train_epochs: float = field(default=2.0, metadata={"above": 0.0})
     max_steps: int | None = field(default=None, metadata={"min": 1})
     learning_rate: float = field(default=1e-4, metadata={"above": 0.0})
@@ -142,8 +139,6 @@ class GRPOConfig:
             on a GPU, in a run of many minutes.
         save_steps: a checkpoint every so many steps; the newest `save_total_limit` are kept, at
             least two, for the newest may be half written when a run is killed.
-        average_checkpoints: the trained model has the mean of the weights of so many last
-            checkpoints, of the last one alone by default.
         transcripts_per_round: how many episodes of each round are kept in the run folder.
         plot_every: redraw the reward plot; `transcript_every` show an episode of the current
             model; `evaluate_every` play `evaluate_episodes` on each split.
@@ -205,14 +200,13 @@ class GRPOConfig:
     # What is kept and shown.
     save_steps: int = field(default=50, metadata={"min": 1})
     save_total_limit: int = field(default=2, metadata={"min": 2})
-    average_checkpoints: int = field(default=1, metadata={"min": 1})
     transcripts_per_round: int = field(default=4, metadata={"min": 0})
     plot_every: int = field(default=10, metadata={"min": 1})
     transcript_every: int = field(default=50, metadata={"min": 1})
     evaluate_every: int = field(default=100, metadata={"min": 1})
     evaluate_episodes: int = field(default=3, metadata={"min": 1})
 
-    warmup: WarmupConfig = field(default_factory=WarmupConfig)
+    sft: SFTSettings = field(default_factory=SFTSettings)
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -233,16 +227,6 @@ class GRPOConfig:
             raise ConfigError(
                 f"max_new_tokens is {self.max_new_tokens}: allowed is less than "
                 f"max_context_tokens ({self.max_context_tokens})"
-            )
-        if self.average_checkpoints > self.save_total_limit:
-            raise ConfigError(
-                f"average_checkpoints is {self.average_checkpoints}: allowed is no more than are "
-                f"kept (save_total_limit, {self.save_total_limit})"
-            )
-        if _is_sharded() and max(self.average_checkpoints, self.warmup.copies) > 1:
-            raise ConfigError(
-                "average_checkpoints and warmup.copies need whole weights, and this launch cuts "
-                "them up (FSDP or DeepSpeed): set both to 1"
             )
         if self.episodes_per_round % self.num_generations:
             raise ConfigError(
@@ -279,9 +263,11 @@ class GRPOConfig:
         if settings:
             merged = merge(merged, parse_assignments(settings))
             sources.append("--set")
-        config: GRPOConfig = from_mapping(
-            cls, merge(merged, values), " + ".join(sources) or "config"
-        )
+        merged = merge(merged, values)
+        source = " + ".join(sources) or "config"
+        for renamed in renamed_settings(merged):
+            raise ConfigError(f"{source}: {renamed}")
+        config: GRPOConfig = from_mapping(cls, merged, source)
         return config
 
     @classmethod
@@ -411,12 +397,6 @@ class GRPOConfig:
             "disable_tqdm": True,
         }
         return TRLGRPOConfig(**(settings | overrides))
-
-
-def _is_sharded() -> bool:
-    """Set by `accelerate launch`."""
-    names = ("ACCELERATE_USE_FSDP", "ACCELERATE_USE_DEEPSPEED")
-    return any(os.environ.get(name, "").lower() == "true" for name in names)
 
 
 def _world_size() -> int:

@@ -114,8 +114,8 @@ def check_splits(records: Iterable[QuestionRecord], split: str, path: Path) -> N
             raise QuestionLoadError(
                 f"{path}: no question has split {name!r}, which {split!r} asks for; there are "
                 f"{', '.join(sorted(there)) or 'none'}. Make it (docs/training.md, The data of the "
-                "recipe), or ask for others: --set train_split=train --set warmup.split=train "
-                "--set warmup.recovery_split=none"
+                "recipe), or ask for others: --set train_split=train --set sft.split=train "
+                "--set sft.dagger_split=none"
             )
 
 

@@ -1,7 +1,7 @@
 """The whole story on two CPU cores: a model of our own, from random weights to a better player.
 
 1. Make a tokenizer and an untrained transformer; let it play held-out questions.
-2. Warm it up on oracle episodes of further questions about the same databases.
+2. SFT: demonstrations of further questions about the same databases.
 3. Train it with GRPO on the training split.
 4. Let it play the held-out questions after each phase, and write one report.
 
@@ -27,14 +27,14 @@ from sql_env.evaluation.run_folder import RunConfig, RunFolder, read_run
 from sql_env.models import Difficulty, QuestionRecord
 from sql_env.provenance import current_commit, now
 from sql_env.questions import load_questions
-from sql_env.training.callbacks import GRPO_NEWS, WARMUP_NEWS, ProgressCallback
+from sql_env.training.callbacks import GRPO_NEWS, SFT_NEWS, ProgressCallback
 from sql_env.training.config import GRPOConfig
 from sql_env.training.data_loading import load_training_questions
 from sql_env.training.pipeline import build_trainer, evaluate_model, run_training_with_metrics
 from sql_env.training.plots import RewardPoint, reward_figure, save_figure
 from sql_env.training.run_log import MODEL, PLOTS, RunLog
+from sql_env.training.sft import DEMONSTRATIONS, play_demonstrations, train_on
 from sql_env.training.tiny_model import TinyModelSize, train_tokenizer, untrained_model, words_of
-from sql_env.training.warmup import play_trajectories, train_on
 from sql_env.worlds import generate_dataset
 
 FURTHER_QUESTIONS = 4_000
@@ -46,7 +46,7 @@ class DemoResult:
     """What the demonstration showed."""
 
     untrained: EvaluationResult
-    warmed: EvaluationResult
+    after_sft: EvaluationResult
     trained: EvaluationResult
     rewards: list[RewardPoint]
     steps_per_pass: int
@@ -68,16 +68,16 @@ def run_demo(config: GRPOConfig, console: Console, further: int = FURTHER_QUESTI
     """Train a model from nothing in `config.output_dir` and show what it learns on the way.
 
     Args:
-        further: how many questions to make for the warm-up.
+        further: how many questions to make for SFT.
     """
     out = Path(config.output_dir)
     clock = _Clock()
     with clock.phase("questions"):
         held_out = load_training_questions(config, config.eval_split)
         trained_on = load_training_questions(config)
-        shown = play_trajectories(config, further_questions(config, further))
+        shown = play_demonstrations(config, further_questions(config, further))
     console.print(
-        f"{len(shown)} oracle episodes to imitate, {len(trained_on)} questions to train on, "
+        f"{len(shown)} demonstrations, {len(trained_on)} questions to train on, "
         f"{len(held_out)} held out"
     )
     with clock.phase("untrained"):
@@ -87,17 +87,17 @@ def run_demo(config: GRPOConfig, console: Console, further: int = FURTHER_QUESTI
     parameters = sum(item.numel() for item in model.parameters())
     console.print(f"a transformer of {parameters / 1e6:.1f} M random weights: {_line(untrained)}")
 
-    with clock.phase("warm-up"), _bar(console, "warm-up", WARMUP_NEWS) as bar:
-        log = RunLog(out / "warmup")
+    with clock.phase("SFT"), _bar(console, "SFT", SFT_NEWS) as bar:
+        log = RunLog(out / "sft")
         log.begin(replace(config, output_dir=str(log.path)))
-        for row in train_on(shown, "imitate", config, model, tokenizer, [bar]):
+        for row in train_on(shown, DEMONSTRATIONS, config, model, tokenizer, [bar]):
             if "loss" in row:
-                log.add_metrics({"phase": "warmup", **row})
+                log.add_metrics({"phase": "sft", **row})
         model.save_pretrained(log.path / MODEL)
         tokenizer.save_pretrained(log.path / MODEL)
-    with clock.phase("warmed"):
-        warmed = _evaluate("after-warm-up", config, model, tokenizer, held_out)
-    console.print(f"after the warm-up: {_line(warmed)}")
+    with clock.phase("after SFT"):
+        after_sft = _evaluate("after-sft", config, model, tokenizer, held_out)
+    console.print(f"after SFT: {_line(after_sft)}")
 
     with clock.phase("GRPO"), _bar(console, "GRPO", GRPO_NEWS) as bar:
         grpo = replace(config, output_dir=str(out / "grpo"))
@@ -108,11 +108,11 @@ def run_demo(config: GRPOConfig, console: Console, further: int = FURTHER_QUESTI
         trained = _evaluate("after-grpo", config, model, tokenizer, held_out)
     console.print(f"after GRPO: {_line(trained)}")
 
-    evaluations = [read_run(out / name) for name in ("untrained", "after-warm-up", "after-grpo")]
-    report = write_report(evaluations, [out / "warmup", out / "grpo"], out / "report.html")
+    evaluations = [read_run(out / name) for name in ("untrained", "after-sft", "after-grpo")]
+    report = write_report(evaluations, [out / "sft", out / "grpo"], out / "report.html")
     questions_per_step = config.episodes_per_round // config.num_generations
     steps_per_pass = max(1, len(trained_on) // questions_per_step)
-    return DemoResult(untrained, warmed, trained, rewards, steps_per_pass, report, clock.seconds)
+    return DemoResult(untrained, after_sft, trained, rewards, steps_per_pass, report, clock.seconds)
 
 
 def further_questions(config: GRPOConfig, count: int) -> list[QuestionRecord]:

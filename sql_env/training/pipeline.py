@@ -27,7 +27,6 @@ from sql_env.training.data_loading import (
 )
 from sql_env.training.plots import RewardPoint
 from sql_env.training.run_log import MODEL, ResumeError, RunLog, checkpoint_step
-from sql_env.training.weights import load_weights
 
 if TYPE_CHECKING:
     from datasets import Dataset as RowDataset
@@ -92,22 +91,22 @@ def build_trainer(
     """
     os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
     from sql_env.training.callbacks import RunLogCallback
-    from sql_env.training.lean import LeanGRPOTrainer, forget_trainers
+    from sql_env.training.length_bucketing import BucketedGRPOTrainer, forget_trainers
     from sql_env.training.rewards import REWARD_FUNCTIONS
 
-    keeper = RunLogCallback(RunLog(config.output_dir), config.transcripts_per_round)
+    log_callback = RunLogCallback(RunLog(config.output_dir), config.transcripts_per_round)
     player: dict[str, Any]
     if config.adapter == "rollout_func":
         from sql_env.training.rollout import TRLRollout
 
-        keeper.rollout = TRLRollout(config, on_rollouts=keeper.keep_transcripts)
-        player = {"rollout_func": keeper.rollout}
+        log_callback.rollout = TRLRollout(config, on_rollouts=log_callback.add_transcripts)
+        player = {"rollout_func": log_callback.rollout}
     else:
         from sql_env.training.tool_environment import SQLToolEnvironment
 
         player = {"environment_factory": partial(SQLToolEnvironment, config)}
     forget_trainers(model)
-    trainer = LeanGRPOTrainer(
+    trainer = BucketedGRPOTrainer(
         model=model,
         args=config.to_trl(),
         train_dataset=schedule_prompts(
@@ -115,7 +114,7 @@ def build_trainer(
         ),
         processing_class=tokenizer,
         reward_funcs=list(REWARD_FUNCTIONS),
-        callbacks=[keeper, *callbacks],
+        callbacks=[log_callback, *callbacks],
         **player,
     )
     # It would print every log as a dict between the lines of the progress bar.
@@ -134,7 +133,7 @@ def run_training_with_metrics(
 
     Args:
         resume: go on from the last whole checkpoint in `config.output_dir`, with the questions
-            that would have come next; after a warm-up, from the beginning where there is none.
+            that would have come next; after SFT, from the beginning where there is none.
 
     Raises:
         TrainingMemoryError: says which numbers to lower; the last checkpoint stays as it is.
@@ -144,8 +143,8 @@ def run_training_with_metrics(
     checkpoint: Path | None = None
     if resume:
         checkpoint = log.last_checkpoint()
-        # A run that a warm-up came before has more to lose than its first steps of GRPO.
-        if checkpoint is None and not config.warmup.first:
+        # A run that began with SFT has more to lose than its first steps of GRPO.
+        if checkpoint is None and not config.sft.first:
             raise ResumeError(
                 f"{log.path} holds no whole checkpoint (one is written every {config.save_steps} "
                 "steps): start the run again in another folder"
@@ -162,9 +161,6 @@ def run_training_with_metrics(
         if not ran_out_of_memory(error):
             raise
         raise TrainingMemoryError(_what_to_lower(config, log)) from error
-    if config.average_checkpoints > 1:
-        trainer.accelerator.wait_for_everyone()  # the first process marks them as whole
-        load_weights(trainer.model, *log.checkpoints()[-config.average_checkpoints :])
     trainer.save_model(str(log.path / MODEL))
     return reward_points(trainer.state.log_history)
 

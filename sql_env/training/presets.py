@@ -33,7 +33,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "logging_steps": 1,
         "save_steps": 10,
     },
-    # One data-centre GPU: 32 questions x 8 episodes a step, none of which the warm-up has shown.
+    # One data-centre GPU: 32 questions x 8 episodes a step, none of which SFT has shown.
     "gpu": {
         "model_name": "smollm2-135m",
         "train_split": "rl+rl_renamed+rl_core*7",
@@ -51,22 +51,19 @@ PRESETS: dict[str, dict[str, Any]] = {
         "max_steps": 75,
         "logging_steps": 1,
         "save_steps": 5,
-        "save_total_limit": 6,
-        "average_checkpoints": 6,
         "evaluate_every": 30,
         "evaluate_episodes": 32,
-        "warmup": {
+        "sft": {
             "first": True,
             "save_steps": 400,
             "split": "train*4+wide+worlds+synthetic+synthetic_wide+renamed",
             "num_train_epochs": 1.25,
-            "copies": 2,
-            "recovery_epochs": 0.4,
-            "recovery_split": "dagger+dagger_renamed",
-            "recovery_questions": 2560,
-            "recovery_temperature": 0.0,
-            "recovery_rate": 0.5,
-            "recovery_weight": 3,
+            "dagger_epochs": 0.4,
+            "dagger_split": "dagger+dagger_renamed",
+            "dagger_questions": 2560,
+            "dagger_temperature": 0.0,
+            "dagger_rate": 0.5,
+            "dagger_weight": 3,
             "learning_rate": 5e-4,
             "per_device_train_batch_size": 32,
             "mix": {
@@ -74,14 +71,14 @@ PRESETS: dict[str, dict[str, Any]] = {
                 "detour": 0.0,
                 "look": 1.0,
                 "sample": 0.1,
-                "slip": 0.35,
+                "corrupt": 0.35,
                 "typed_answer": 0.2,
             },
         },
     },
     # `sql-env demo`: a model of a million weights, made on the spot, on two cores in minutes.
     "demo": {
-        "model_name": "runs/demo/warmup/model",
+        "model_name": "runs/demo/sft/model",
         "output_dir": "runs/demo",
         "device": "cpu",
         "difficulty_filter": ["easy"],
@@ -95,11 +92,11 @@ PRESETS: dict[str, dict[str, Any]] = {
         "max_steps": 52,
         "logging_steps": 1,
         "save_steps": 1000,
-        "warmup": {
+        "sft": {
             "num_train_epochs": 6.0,
             "learning_rate": 3e-3,
             "per_device_train_batch_size": 16,
-            "mix": {"detour": 0.05, "sample": 0.05, "slip": 0.0, "typed_answer": 0.0},
+            "mix": {"detour": 0.05, "sample": 0.05, "corrupt": 0.0, "typed_answer": 0.0},
         },
     },
 }

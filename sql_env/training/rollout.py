@@ -179,7 +179,7 @@ class TRLRollout:
         rollouts = play_rollouts(records, self._policy, self.config)
         self._book(rollouts, time.perf_counter() - started)
         if self._shared is not None:
-            self._shared.keep_company()
+            self._shared.join_others()
         if self._on_rollouts is not None:
             self._on_rollouts(rollouts)
         talks = [rollout.conversation for rollout in rollouts]
@@ -233,7 +233,7 @@ class TrainerGenerator:
         each = logprobs if logprobs is not None else [None] * len(ids)
         return [Completion(list(turn), known) for turn, known in zip(ids, each, strict=True)]
 
-    def keep_company(self) -> None:
+    def join_others(self) -> None:
         """Take part in the turns of ranks that still play, until none does.
 
         Sharded weights and a vLLM server are used by all ranks at once: one that left when its own

@@ -2,17 +2,17 @@
 
     config.json         what was asked for, to run it again or to resume it
     sessions.jsonl      one row per start or resumption: when, on what machine, with what versions
-    metrics.jsonl       one row per logged step; `phase` says warmup or grpo
+    metrics.jsonl       one row per logged step; `phase` says sft or grpo
     success.jsonl       success on questions of both splits, every so many steps
     transcripts.jsonl   episodes as they were played in training, a few of each round;
                         further processes write transcripts-1.jsonl, …
     checkpoint-N/       everything that is needed to go on from step N
     model/              the trained model, when the run is over
     plots/              reward.png, success.png
-    warmup/             the warm-up, where one came first: a run folder of its own
+    sft/                SFT, where it came first: a run folder of its own
 
-A warm-up's folder also holds what it imitates (imitate.jsonl, mended.jsonl) and a folder for each
-of its stages (imitate/, imitate-2/, …, recover/), where the checkpoints lie.
+An SFT run's folder also holds what it learns from (demonstrations.jsonl, corrections.jsonl) and a
+folder for each of its stages (demonstrations/, dagger/), where the checkpoints lie.
 
 The main process writes all but its fellows' transcripts. Rows are appended and flushed, so that a
 killed run keeps them; a checkpoint counts when its last file, `COMPLETE`, is there.
@@ -32,7 +32,7 @@ from sql_env.training.settings import ConfigError
 
 CONFIG, METRICS, TRANSCRIPTS = "config.json", "metrics.jsonl", "transcripts.jsonl"
 SESSIONS, SUCCESS = "sessions.jsonl", "success.jsonl"
-MODEL, PLOTS, COMPLETE, WARMUP = "model", "plots", "COMPLETE", "warmup"
+MODEL, PLOTS, COMPLETE, SFT = "model", "plots", "COMPLETE", "sft"
 
 
 class ResumeError(ValueError):
@@ -81,7 +81,7 @@ class RunLog:
         if not path.is_file():
             raise ResumeError(
                 f"{self.path} is no training run: there is no {CONFIG} in it. "
-                "`sql-env train` and `sql-env warmup` print their run folder when they begin"
+                "`sql-env train` and `sql-env sft` print their run folder when they begin"
             )
         return GRPOConfig.load(file=path, settings=settings, **values)
 
@@ -133,7 +133,7 @@ class RunLog:
         """Drop what was written about steps that will be taken again.
 
         Args:
-            stage: of a warm-up, whose stages each count their own steps.
+            stage: of SFT, whose stages each count their own steps.
         """
         for name in (METRICS, SUCCESS, *self._transcript_files()):
             if not (self.path / name).is_file():

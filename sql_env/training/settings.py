@@ -73,7 +73,7 @@ def read_file(path: Path | str) -> dict[str, Any]:
 
 
 def parse_assignments(assignments: Iterable[str]) -> dict[str, Any]:
-    """`["a=1", "warmup.max_steps=5"]` as `{"a": 1, "warmup": {"max_steps": 5}}`."""
+    """`["a=1", "sft.max_steps=5"]` as `{"a": 1, "sft": {"max_steps": 5}}`."""
     values: dict[str, Any] = {}
     for assignment in assignments:
         name, separator, text = assignment.partition("=")

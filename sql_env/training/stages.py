@@ -22,9 +22,8 @@ from trl import SFTConfig
 
 from sql_env.training.callbacks import WholeCheckpoints
 from sql_env.training.config import GRPOConfig
-from sql_env.training.lean import LeanSFTTrainer, forget_trainers
+from sql_env.training.length_bucketing import BucketedSFTTrainer, forget_trainers
 from sql_env.training.run_log import COMPLETE, RunLog
-from sql_env.training.weights import load_weights
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
 STATE = "trainer_state.json"  # transformers' name for it
 
 
-class StageTrainer(LeanSFTTrainer):
+class StageTrainer(BucketedSFTTrainer):
     """Shows the episodes in an order that does not depend on when the process was started.
 
     The trainer's own sampler draws from torch's global generator, whose state in the third epoch
@@ -53,7 +52,7 @@ class StageTrainer(LeanSFTTrainer):
         if state.global_step < state.max_steps:
             self.train(resume_from_checkpoint=str(checkpoint))
         else:
-            load_weights(self.model, checkpoint)
+            _load_weights(self.model, checkpoint)
             self.state = state
 
 
@@ -98,7 +97,7 @@ class StageFolder:
         """Remove what an earlier run left, so that no later one goes on from it."""
         shutil.rmtree(self.path, ignore_errors=True)
 
-    def keep(self, trainer: StageTrainer) -> None:
+    def finish(self, trainer: StageTrainer) -> None:
         """Write the weights and the log, say that the stage is over, remove the checkpoints."""
         trainer.save_model()
         trainer.save_state()
@@ -136,7 +135,7 @@ def train_stage(
     """
     folder = StageFolder(Path(config.output_dir) / stage)
     if resume and folder.finished:
-        load_weights(model, folder.path)
+        _load_weights(model, folder.path)
         folder.drop_checkpoints()
         return folder.log_history()
     arguments = stage_arguments(stage, config)
@@ -163,20 +162,31 @@ def train_stage(
     trainer.state.log_history.append(
         {"examples": len(examples), "tokens_per_epoch": tokens, "seconds": seconds}
     )
-    folder.keep(trainer)
+    folder.finish(trainer)
     return list(trainer.state.log_history)
+
+
+def _load_weights(model: PreTrainedModel, folder: Path) -> None:
+    """Put the weights in `folder`, of a whole model or of an adapter, into `model`."""
+    if (folder / "adapter_config.json").is_file():
+        from peft import load_peft_weights, set_peft_model_state_dict
+
+        set_peft_model_state_dict(model, load_peft_weights(str(folder), device=str(model.device)))
+    else:
+        saved = type(model).from_pretrained(folder, dtype=torch.float32)
+        model.load_state_dict(saved.state_dict())
 
 
 def stage_arguments(stage: str, config: GRPOConfig) -> SFTConfig:
     """TRL's configuration of the stage `stage`."""
-    settings = config.warmup
+    settings = config.sft
     precision = config.resolved_precision()
-    recovering = stage == "recover"
+    correcting = stage == "dagger"
     return SFTConfig(
         output_dir=str(Path(config.output_dir) / stage),
-        num_train_epochs=settings.recovery_epochs if recovering else settings.num_train_epochs,
+        num_train_epochs=settings.dagger_epochs if correcting else settings.num_train_epochs,
         max_steps=settings.max_steps if settings.max_steps is not None else -1,
-        learning_rate=settings.learning_rate * (settings.recovery_rate if recovering else 1.0),
+        learning_rate=settings.learning_rate * (settings.dagger_rate if correcting else 1.0),
         lr_scheduler_type="cosine",
         warmup_steps=0.03,
         weight_decay=settings.weight_decay,

@@ -116,11 +116,11 @@ def untrained_model(tokenizer: Any, size: TinyModelSize, seed: int = 42) -> Any:
     )
 
 
-def words_of(trajectories: Sequence[Any]) -> list[str]:
-    """Everything said in some trajectories, to train a tokenizer on."""
+def words_of(demonstrations: Sequence[Any]) -> list[str]:
+    """Everything said in some demonstrations, to train a tokenizer on."""
     return [
         text
-        for item in trajectories
+        for item in demonstrations
         for turn in item.turns
         for text in (turn.observation, turn.action)
     ]

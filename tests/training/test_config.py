@@ -112,9 +112,9 @@ def test_an_unknown_preset_names_those_there_are() -> None:
 
 
 FILES = {
-    "run.toml": "learning_rate = 1e-5\nseed = 7\n[warmup]\nmax_steps = 3\n[lora]\nr = 8\n",
-    "run.yaml": "learning_rate: 1e-5\nseed: 7\nwarmup:\n  max_steps: 3\nlora: {r: 8}\n",
-    "run.json": '{"learning_rate": 1e-5, "seed": 7, "warmup": {"max_steps": 3}, "lora": {"r": 8}}',
+    "run.toml": "learning_rate = 1e-5\nseed = 7\n[sft]\nmax_steps = 3\n[lora]\nr = 8\n",
+    "run.yaml": "learning_rate: 1e-5\nseed: 7\nsft:\n  max_steps: 3\nlora: {r: 8}\n",
+    "run.json": '{"learning_rate": 1e-5, "seed": 7, "sft": {"max_steps": 3}, "lora": {"r": 8}}',
 }
 
 
@@ -122,7 +122,7 @@ FILES = {
 def test_files_of_every_kind_say_the_same(name: str, tmp_path: Path) -> None:
     (tmp_path / name).write_text(FILES[name])
     config = GRPOConfig.from_file(tmp_path / name)
-    assert (config.learning_rate, config.seed, config.warmup.max_steps) == (1e-5, 7, 3)
+    assert (config.learning_rate, config.seed, config.sft.max_steps) == (1e-5, 7, 3)
     assert config.lora is not None
     assert config.lora.r == 8
 
@@ -135,7 +135,7 @@ def test_files_of_every_kind_say_the_same(name: str, tmp_path: Path) -> None:
         ("run.yaml", "- 1", "found list"),
         ("run.yaml", "a: [", "run.yaml"),
         ("run.ini", "[a]", "use .toml, .yaml or .json"),
-        ("run.toml", "[warmup]\nepochs = 1", "no setting 'epochs'"),
+        ("run.toml", "[sft]\nepochs = 1", "no setting 'epochs'"),
     ],
 )
 def test_a_bad_file_is_named(name: str, text: str, complaint: str, tmp_path: Path) -> None:
@@ -151,14 +151,14 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
 
 
 def test_settings_win_over_the_file_and_the_file_over_the_preset(tmp_path: Path) -> None:
-    (tmp_path / "run.toml").write_text("seed = 1\nmax_steps = 5\n[warmup]\nmax_steps = 2\n")
+    (tmp_path / "run.toml").write_text("seed = 1\nmax_steps = 5\n[sft]\nmax_steps = 2\n")
     config = GRPOConfig.load(
-        "gpu", tmp_path / "run.toml", ["seed=2", "warmup.learning_rate=1e-3", "lora.r=4"]
+        "gpu", tmp_path / "run.toml", ["seed=2", "sft.learning_rate=1e-3", "lora.r=4"]
     )
     assert (config.seed, config.max_steps) == (2, 5)
     assert config.num_generations == PRESETS["gpu"]["num_generations"]
-    assert (config.warmup.max_steps, config.warmup.learning_rate) == (2, 1e-3)
-    assert config.warmup.num_train_epochs == PRESETS["gpu"]["warmup"]["num_train_epochs"]
+    assert (config.sft.max_steps, config.sft.learning_rate) == (2, 1e-3)
+    assert config.sft.num_train_epochs == PRESETS["gpu"]["sft"]["num_train_epochs"]
     assert config.lora is not None
     assert config.lora.r == 4
 

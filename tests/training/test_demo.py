@@ -30,7 +30,7 @@ def config(tmp_path: Path) -> GRPOConfig:
         num_generations=2,
         per_device_train_batch_size=4,
         gradient_accumulation_steps=1,
-        warmup={"max_steps": 3, "logging_steps": 1},
+        sft={"max_steps": 3, "logging_steps": 1},
     )
 
 
@@ -65,13 +65,13 @@ def test_the_demonstration_runs_through_and_leaves_a_report(config: GRPOConfig) 
     held_out = load_training_questions(config, "eval")
     for name, played in (
         ("untrained", result.untrained),
-        ("after-warm-up", result.warmed),
+        ("after-sft", result.after_sft),
         ("after-grpo", result.trained),
     ):
         run = read_run(out / name)
         assert [item.question_id for item in run.episodes] == [q.question_id for q in held_out]
         assert [item.correct for item in run.episodes] == [e.correct for e in played.episodes]
-    assert [row["phase"] for row in RunLog(out / "warmup").metrics()] == ["warmup"] * 3
+    assert [row["phase"] for row in RunLog(out / "sft").metrics()] == ["sft"] * 3
     assert [row["phase"] for row in RunLog(out / "grpo").metrics()] == ["grpo"] * 2
     page = result.report.read_text(encoding="utf-8")
     assert held_out[0].question_text[:30] in page
@@ -82,7 +82,7 @@ def test_the_demonstration_runs_through_and_leaves_a_report(config: GRPOConfig) 
     weights = sum(item.numel() for item in model.parameters())
     assert weights == pytest.approx(1_000_000, rel=0.1), "the texts say: a million"
     assert len(result.reward_by_pass) >= 1
-    for part in ("held out", "random weights", "after the warm-up", "after GRPO"):
+    for part in ("held out", "random weights", "after SFT", "after GRPO"):
         assert part in console.file.getvalue()  # type: ignore[attr-defined]
 
 

@@ -30,7 +30,7 @@ def test_the_notebook_runs_in_one_click(
         plot_every=1,
         transcript_every=1,
         evaluate_every=2,
-        warmup={"max_steps": 2},
+        sft={"max_steps": 2},
     )
     settings = tmp_path / "tiny.json"
     settings.write_text(json.dumps(config.to_dict()), encoding="utf-8")
@@ -46,7 +46,7 @@ def test_the_notebook_runs_in_one_click(
         "Smoke test passed",
         "6 questions to train on, 6 held out",
         "success before: ",
-        "success after the warm-up: ",
+        "success after SFT: ",
         "2 logged steps, reward ",
     ):
         assert line in text

@@ -51,10 +51,10 @@ def test_a_folder_without_a_run_is_named(tmp_path: Path) -> None:
 
 def test_a_session_says_where_and_with_what_it_ran(tmp_path: Path) -> None:
     log = RunLog(tmp_path)
-    log.add_session("warmup", seconds=1.5)
+    log.add_session("sft", seconds=1.5)
     log.add_session("grpo", step=3)
     first, second = log.sessions()
-    assert (first["phase"], first["seconds"], second["step"]) == ("warmup", 1.5, 3)
+    assert (first["phase"], first["seconds"], second["step"]) == ("sft", 1.5, 3)
     assert {"python", "sqlite", "torch"} <= set(first["versions"])
     assert first["started"] and first["machine"]
 
@@ -88,12 +88,12 @@ def test_steps_that_will_be_taken_again_are_forgotten(tmp_path: Path) -> None:
     assert [row["step"] for row in log.transcripts()] == [1, 1, 2, 2]
 
 
-def test_the_stages_of_a_warm_up_are_forgotten_one_by_one(tmp_path: Path) -> None:
+def test_the_stages_of_sft_are_forgotten_one_by_one(tmp_path: Path) -> None:
     log = RunLog(tmp_path)
-    steps = [("imitate", 1), ("imitate", 2), ("recover", 1), ("recover", 2)]
+    steps = [("demonstrations", 1), ("demonstrations", 2), ("dagger", 1), ("dagger", 2)]
     for stage, step in steps:
         log.add_metrics({"stage": stage, "step": step})
-    log.forget_after(1, "recover")
+    log.forget_after(1, "dagger")
     assert [(row["stage"], row["step"]) for row in log.metrics()] == steps[:3]
 
 

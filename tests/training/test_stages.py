@@ -12,9 +12,9 @@ from transformers import TrainerCallback
 
 from sql_env.training.config import GRPOConfig, LoraSettings
 from sql_env.training.data_loading import load_for_training
+from sql_env.training.demonstrations import Demonstration, Turn
+from sql_env.training.sft import load_demonstrations, save_demonstrations, train_sft
 from sql_env.training.stages import EpochOrder
-from sql_env.training.trajectories import Trajectory, Turn
-from sql_env.training.warmup import load_trajectories, save_trajectories, warm_up
 
 MakeConfig = Callable[..., GRPOConfig]
 
@@ -38,8 +38,8 @@ def config(tiny_config: MakeConfig, warm_model_dir: Path) -> GRPOConfig:
     """Three steps an epoch, and an end in the middle of the third."""
     return tiny_config(
         model_name=str(warm_model_dir),
-        warmup={
-            "trajectories_per_question": 2,
+        sft={
+            "split": "train*2",
             "per_device_train_batch_size": 4,
             "max_steps": 8,
             "learning_rate": 1e-3,
@@ -49,9 +49,9 @@ def config(tiny_config: MakeConfig, warm_model_dir: Path) -> GRPOConfig:
     )
 
 
-def warmed(config: GRPOConfig, **options: Any) -> tuple[dict[str, Any], list[Any]]:
+def after_sft(config: GRPOConfig, **options: Any) -> tuple[dict[str, Any], list[Any]]:
     model, tokenizer = load_for_training(config)
-    log = warm_up(config, model, tokenizer, **options)
+    log = train_sft(config, model, tokenizer, **options)
     return model.state_dict(), [(row["step"], row["loss"]) for row in log if "loss" in row]
 
 
@@ -65,28 +65,31 @@ def test_an_interrupted_stage_ends_as_if_nothing_had_happened(
     if adapter:
         torch.manual_seed(0)
         config = replace(config, lora=LoraSettings(r=4, alpha=8))
-    wanted, losses = warmed(replace(config, output_dir=str(tmp_path / "reference")))
+    wanted, losses = after_sft(replace(config, output_dir=str(tmp_path / "reference")))
     torch.manual_seed(0)  # a new adapter begins with what is drawn
     with pytest.raises(KeyboardInterrupt):
-        warmed(config, callbacks=[Interrupt(step)])
+        after_sft(config, callbacks=[Interrupt(step)])
     torch.manual_seed(0)
-    trained, again = warmed(config, resume=True)
+    trained, again = after_sft(config, resume=True)
     assert again == losses
     assert [number for number, _ in losses] == list(range(1, 9))
     assert all(torch.equal(trained[name], wanted[name]) for name in wanted)
-    finished, known = warmed(config, resume=True)
+    finished, known = after_sft(config, resume=True)
     assert known == losses
     assert all(torch.equal(finished[name], wanted[name]) for name in wanted if "lora" in name)
 
 
-def test_a_new_warm_up_goes_on_from_nothing(config: GRPOConfig) -> None:
+def test_a_new_run_goes_on_from_nothing(config: GRPOConfig) -> None:
     folder = Path(config.output_dir)
-    for stale in ("imitate/checkpoint-6", "recover"):
+    for stale in ("demonstrations/checkpoint-6", "dagger"):
         (folder / stale).mkdir(parents=True)
         (folder / stale / "COMPLETE").touch()
-    (folder / "mended.jsonl").touch()
-    warmed(config)
-    assert sorted(path.name for path in folder.iterdir()) == ["imitate", "imitate.jsonl"]
+    (folder / "corrections.jsonl").touch()
+    after_sft(config)
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "demonstrations",
+        "demonstrations.jsonl",
+    ]
 
 
 def test_every_epoch_has_an_order_of_its_own() -> None:
@@ -101,14 +104,14 @@ def test_every_epoch_has_an_order_of_its_own() -> None:
 
 
 @pytest.mark.parametrize("text", ["a\u2028b", "a\x85b", "a\nb", "a\rb", "naïve 日本"])
-def test_trajectories_come_back_as_they_were(text: str, tmp_path: Path) -> None:
-    turns = (Turn(text, "DESCRIBE: a"), Turn("seen", "ANSWER: 1", imitated=False))
-    trajectories = [Trajectory("one", turns), Trajectory("two", turns[:1])]
-    save_trajectories(trajectories, tmp_path / "kept.jsonl")
-    assert load_trajectories(tmp_path / "kept.jsonl") == trajectories
+def test_demonstrations_come_back_as_they_were(text: str, tmp_path: Path) -> None:
+    turns = (Turn(text, "DESCRIBE: a"), Turn("seen", "ANSWER: 1", trained=False))
+    demonstrations = [Demonstration("one", turns), Demonstration("two", turns[:1])]
+    save_demonstrations(demonstrations, tmp_path / "kept.jsonl")
+    assert load_demonstrations(tmp_path / "kept.jsonl") == demonstrations
     assert [path.name for path in tmp_path.iterdir()] == ["kept.jsonl"]
 
 
-def test_no_trajectories_are_none(tmp_path: Path) -> None:
-    save_trajectories([], tmp_path / "kept.jsonl")
-    assert load_trajectories(tmp_path / "kept.jsonl") == []
+def test_no_demonstrations_are_none(tmp_path: Path) -> None:
+    save_demonstrations([], tmp_path / "kept.jsonl")
+    assert load_demonstrations(tmp_path / "kept.jsonl") == []

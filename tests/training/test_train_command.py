@@ -1,4 +1,4 @@
-"""`sql-env train` and `sql-env warmup` as a person runs them: killed, resumed, on two processes."""
+"""`sql-env train` and `sql-env sft` as a person runs them: killed, resumed, on two processes."""
 
 from __future__ import annotations
 
@@ -132,14 +132,12 @@ def test_two_processes_share_a_round_and_write_one_report(
         assert {asked.count(name) for name in asked} == {2}, "whole groups, none played twice"
 
 
-def test_a_warm_up_makes_a_model_that_training_starts_from(
-    arguments: list[str], tmp_path: Path
-) -> None:
-    settings = ["--set", "warmup.max_steps=3", "--set", "warmup.logging_steps=1"]
-    outcome = CliRunner().invoke(app, ["warmup", *arguments, *settings])
+def test_sft_makes_a_model_that_training_starts_from(arguments: list[str], tmp_path: Path) -> None:
+    settings = ["--set", "sft.max_steps=3", "--set", "sft.logging_steps=1"]
+    outcome = CliRunner().invoke(app, ["sft", *arguments, *settings])
     assert outcome.exit_code == 0, outcome.output
     rows = RunLog(tmp_path / "run").metrics()
-    assert [(row["phase"], row["step"]) for row in rows] == [("warmup", n) for n in (1, 2, 3)]
+    assert [(row["phase"], row["step"]) for row in rows] == [("sft", n) for n in (1, 2, 3)]
     assert (tmp_path / "run" / "model" / "config.json").is_file()
     assert "sql-env train --set model_name=" in outcome.output
 

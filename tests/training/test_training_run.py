@@ -1,4 +1,4 @@
-"""The whole recipe in one command: warm-up, then GRPO; killed in either, it goes on to the bit."""
+"""The whole recipe in one command: SFT, then GRPO; killed in either, it goes on to the bit."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from sql_env.training.run_log import RunLog
 
 CLOCKS = ("step_time", "seconds/")
 SETTINGS = {
-    "warmup.first": "true",
-    "warmup.trajectories_per_question": 4,
-    "warmup.per_device_train_batch_size": 4,
-    "warmup.num_train_epochs": 8,
-    "warmup.recovery_epochs": 6,
-    "warmup.logging_steps": 1,
-    "warmup.save_steps": 4,
+    "sft.first": "true",
+    "sft.split": "train*4",
+    "sft.per_device_train_batch_size": 4,
+    "sft.num_train_epochs": 8,
+    "sft.dagger_epochs": 6,
+    "sft.logging_steps": 1,
+    "sft.save_steps": 4,
     "max_steps": 6,
     "max_new_tokens": 16,
     "max_context_tokens": 1024,
@@ -102,59 +102,59 @@ def weights(folder: Path) -> dict[str, Any]:
 def assert_same(run: Path, reference: Path) -> None:
     import torch
 
-    for part in ("warmup", ""):
+    for part in ("sft", ""):
         assert without_clocks(RunLog(run / part)) == without_clocks(RunLog(reference / part))
         trained, wanted = weights(run / part / "model"), weights(reference / part / "model")
         assert all(torch.equal(trained[name], wanted[name]) for name in wanted)
-    for name in ("imitate.jsonl", "mended.jsonl"):
-        assert (run / "warmup" / name).read_text() == (reference / "warmup" / name).read_text()
+    for name in ("demonstrations.jsonl", "corrections.jsonl"):
+        assert (run / "sft" / name).read_text() == (reference / "sft" / name).read_text()
 
     def asked(log: RunLog) -> list[tuple[int, str]]:
         return [(row["step"], row["question_id"]) for row in log.transcripts()]
 
     assert asked(RunLog(run)) == asked(RunLog(reference))
-    assert not list((run / "warmup").glob("*/checkpoint-*")), "checkpoints of finished stages"
+    assert not list((run / "sft").glob("*/checkpoint-*")), "checkpoints of finished stages"
 
 
 def stage_steps(run: Path, stage: str) -> int:
-    return sum(row["stage"] == stage for row in RunLog(run / "warmup").metrics())
+    return sum(row["stage"] == stage for row in RunLog(run / "sft").metrics())
 
 
-def test_one_command_warms_up_and_trains(uninterrupted: Path) -> None:
-    warmup, grpo = RunLog(uninterrupted / "warmup"), RunLog(uninterrupted)
-    steps = [(row["stage"], row["step"]) for row in warmup.metrics()]
-    assert [step for stage, step in steps if stage == "imitate"] == list(range(1, 49))
-    recovering = [step for stage, step in steps if stage == "recover"]
-    assert recovering == list(range(1, len(recovering) + 1))
-    assert len(recovering) >= 36
-    assert (warmup.path / "mended.jsonl").stat().st_size, "no mistake of its own was mended"
+def test_one_command_does_sft_and_grpo(uninterrupted: Path) -> None:
+    sft, grpo = RunLog(uninterrupted / "sft"), RunLog(uninterrupted)
+    steps = [(row["stage"], row["step"]) for row in sft.metrics()]
+    assert [step for stage, step in steps if stage == "demonstrations"] == list(range(1, 49))
+    correcting = [step for stage, step in steps if stage == "dagger"]
+    assert correcting == list(range(1, len(correcting) + 1))
+    assert len(correcting) >= 36
+    assert (sft.path / "corrections.jsonl").stat().st_size, "no mistake of its own was corrected"
     assert [row["step"] for row in grpo.metrics()] == [1, 2, 3, 4, 5, 6]
-    assert {session["phase"] for session in warmup.sessions()} == {"warmup"}
+    assert {session["phase"] for session in sft.sessions()} == {"sft"}
     assert {session["phase"] for session in grpo.sessions()} == {"grpo"}
-    assert grpo.config().warmup.first
-    assert not warmup.config().warmup.first
+    assert grpo.config().sft.first
+    assert not sft.config().sft.first
 
 
-def test_killed_in_both_stages_of_the_warm_up_it_goes_on(
+def test_killed_in_both_stages_of_sft_it_goes_on(
     arguments: list[str], uninterrupted: Path, tmp_path: Path
 ) -> None:
     run = tmp_path / "run"
-    stages = {name: RunLog(run / "warmup" / name) for name in ("imitate", "recover")}
+    stages = {name: RunLog(run / "sft" / name) for name in ("demonstrations", "dagger")}
 
     def in_stage(name: str, step: int) -> Callable[[], bool]:
         return lambda: stages[name].last_checkpoint() is not None and stage_steps(run, name) >= step
 
-    kill_when(in_stage("imitate", 15), *arguments, "--out", str(run))
-    assert 15 <= stage_steps(run, "imitate") < 48
+    kill_when(in_stage("demonstrations", 15), *arguments, "--out", str(run))
+    assert 15 <= stage_steps(run, "demonstrations") < 48
     # What is half written when the power goes must not be taken for a checkpoint.
-    (stages["imitate"].path / "checkpoint-47").mkdir()
-    kill_when(in_stage("recover", 15), "--resume", str(run))
-    assert 15 <= stage_steps(run, "recover") < 36
-    assert not list(stages["imitate"].path.glob("checkpoint-*")), "the first stage is over"
+    (stages["demonstrations"].path / "checkpoint-47").mkdir()
+    kill_when(in_stage("dagger", 15), "--resume", str(run))
+    assert 15 <= stage_steps(run, "dagger") < 36
+    assert not list(stages["demonstrations"].path.glob("checkpoint-*")), "the first stage is over"
 
     sql_env("train", "--resume", str(run))
     assert_same(run, uninterrupted)
-    assert len(RunLog(run / "warmup").sessions()) == 3
+    assert len(RunLog(run / "sft").sessions()) == 3
 
 
 def test_killed_in_grpo_it_goes_on_from_there(
@@ -171,7 +171,7 @@ def test_killed_in_grpo_it_goes_on_from_there(
     assert not (run / "model").exists()
     sql_env("train", "--resume", str(run))
     assert_same(run, uninterrupted)
-    assert len(RunLog(run / "warmup").sessions()) == 1, "the warm-up was over"
+    assert len(RunLog(run / "sft").sessions()) == 1, "SFT was over"
 
 
 @pytest.mark.parametrize("lost", ["the last mark", "the model"])
@@ -180,23 +180,23 @@ def test_killed_between_the_stages_it_goes_on(
 ) -> None:
     """Moments too short to hit with a signal, made by taking away what came after them."""
     run = Path(shutil.copytree(uninterrupted, tmp_path / "run"))
-    for later in ("model", "metrics.jsonl", "transcripts.jsonl", "sessions.jsonl", "warmup/model"):
+    for later in ("model", "metrics.jsonl", "transcripts.jsonl", "sessions.jsonl", "sft/model"):
         path = run / later
         shutil.rmtree(path) if path.is_dir() else path.unlink()
     for checkpoint in run.glob("checkpoint-*"):
         shutil.rmtree(checkpoint)
     if lost == "the last mark":  # a second stage of which nothing was kept
-        shutil.rmtree(run / "warmup" / "recover")
-        (run / "warmup" / "mended.jsonl").unlink()
+        shutil.rmtree(run / "sft" / "dagger")
+        (run / "sft" / "corrections.jsonl").unlink()
     sql_env("train", "--resume", str(run))
     assert_same(run, uninterrupted)
 
 
-def test_a_warm_up_that_is_over_is_not_done_again(uninterrupted: Path) -> None:
-    before = (uninterrupted / "warmup" / "model" / "model.safetensors").stat().st_mtime_ns
-    output = sql_env("warmup", "--resume", str(uninterrupted / "warmup"))
+def test_sft_that_is_over_is_not_done_again(uninterrupted: Path) -> None:
+    before = (uninterrupted / "sft" / "model" / "model.safetensors").stat().st_mtime_ns
+    output = sql_env("sft", "--resume", str(uninterrupted / "sft"))
     assert "sql-env train --set model_name=" in output
-    after = (uninterrupted / "warmup" / "model" / "model.safetensors").stat().st_mtime_ns
+    after = (uninterrupted / "sft" / "model" / "model.safetensors").stat().st_mtime_ns
     assert before == after
 
 
@@ -204,19 +204,19 @@ def test_grpo_alone_starts_from_the_named_model(
     arguments: list[str], uninterrupted: Path, tmp_path: Path
 ) -> None:
     run = tmp_path / "run"
-    settings = [f"model_name={uninterrupted / 'warmup' / 'model'}", "warmup.first=false"]
+    settings = [f"model_name={uninterrupted / 'sft' / 'model'}", "sft.first=false"]
     extra = [part for item in settings for part in ("--set", item)]
     sql_env("train", *arguments, *extra, "--out", str(run))
-    assert not (run / "warmup").exists()
+    assert not (run / "sft").exists()
     assert without_clocks(RunLog(run)) == without_clocks(RunLog(uninterrupted))
 
 
 @pytest.mark.parametrize(
     ("command", "folder", "complaint"),
     [
-        ("warmup", "nowhere", "nowhere is no training run: there is no config.json in it"),
-        ("warmup", "", "is a GRPO run: `sql-env train --resume {run}` goes on with it"),
-        ("train", "warmup", "is a warm-up: `sql-env train --resume {run}` goes on with it"),
+        ("sft", "nowhere", "nowhere is no training run: there is no config.json in it"),
+        ("sft", "", "is a GRPO run: `sql-env train --resume {run}` goes on with it"),
+        ("train", "sft", "is an SFT run: `sql-env train --resume {run}` goes on with it"),
     ],
 )
 def test_a_folder_that_is_something_else_is_refused_with_advice(
@@ -227,12 +227,12 @@ def test_a_folder_that_is_something_else_is_refused_with_advice(
     assert complaint.format(run=uninterrupted) in " ".join(outcome.output.split())
 
 
-def test_a_run_that_was_killed_in_its_warm_up_is_not_begun_anew(
+def test_a_run_that_was_killed_in_sft_is_not_begun_anew(
     arguments: list[str], tmp_path: Path
 ) -> None:
     run = tmp_path / "run"
-    (run / "warmup").mkdir(parents=True)
-    (run / "warmup" / "metrics.jsonl").write_text(json.dumps({"step": 1}) + "\n")
+    (run / "sft").mkdir(parents=True)
+    (run / "sft" / "metrics.jsonl").write_text(json.dumps({"step": 1}) + "\n")
     outcome = CliRunner().invoke(app, ["train", *arguments, "--out", str(run)])
     assert outcome.exit_code == 2
     assert f"(--resume {run})" in " ".join(outcome.output.split())

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from sql_env.core.database import Database
-from sql_env.training.slips import Slip, slip_in
+from sql_env.training.corruption import Corruption, corrupt
 
 
 @pytest.fixture
@@ -27,53 +27,59 @@ def database(tmp_path: Path) -> Database:
     return Database(path)
 
 
-def slips(query: str, question: str, database: Database) -> list[Slip]:
-    found = (slip_in(query, question, database, random.Random(seed)) for seed in range(40))
-    return [slip for slip in found if slip]
+def corruptions(query: str, question: str, database: Database) -> list[Corruption]:
+    found = (corrupt(query, question, database, random.Random(seed)) for seed in range(40))
+    return [item for item in found if item]
 
 
-def test_every_slip_runs_finds_nothing_and_says_where_to_look(database: Database) -> None:
+def test_every_corrupted_query_runs_finds_nothing_and_says_where_to_look(
+    database: Database,
+) -> None:
     query = "SELECT Country.Name FROM Country WHERE Country.Continent = 'Asia'"
-    found = slips(query, "Which Asian countries are there?", database)
+    found = corruptions(query, "Which Asian countries are there?", database)
     assert len(found) == 40
-    for slip in found:
-        result = database.query(slip.query)
+    for wrong in found:
+        result = database.query(wrong.query)
         assert result.ok
         assert not result.rows
-        assert slip.doubtful is not None
-        assert slip.doubtful[:2] == ("Country", "Continent")
+        assert wrong.doubtful is not None
+        assert wrong.doubtful[:2] == ("Country", "Continent")
 
 
-def test_what_is_doubtful_is_what_slipped(database: Database) -> None:
+def test_what_is_doubtful_is_what_was_changed(database: Database) -> None:
     query = (
         "SELECT Country.Country_ID FROM Country "
         "WHERE Country.Name = 'China' AND Country.Continent = 'Asia'"
     )
-    found = slips(query, "Which?", database)
-    assert {slip.doubtful.column for slip in found if slip.doubtful} == {"Name", "Continent"}
-    for slip in found:
-        assert slip.doubtful is not None
-        right = f"Country.{slip.doubtful.column} = '{slip.doubtful.text}'"
+    found = corruptions(query, "Which?", database)
+    assert {wrong.doubtful.column for wrong in found if wrong.doubtful} == {"Name", "Continent"}
+    for wrong in found:
+        assert wrong.doubtful is not None
+        right = f"Country.{wrong.doubtful.column} = '{wrong.doubtful.text}'"
         assert right in query
-        assert right not in slip.query
+        assert right not in wrong.query
 
 
 def test_a_value_is_spelt_as_in_the_question_or_looked_for_elsewhere(database: Database) -> None:
     query = "SELECT Country.Name FROM Country WHERE Country.Continent = 'Asia'"
     begin = "SELECT Country.Name FROM Country WHERE "
-    found = {slip.query for slip in slips(query, "Which Asian countries are there?", database)}
+    found = {
+        wrong.query for wrong in corruptions(query, "Which Asian countries are there?", database)
+    }
     assert f"{begin}Country.Continent = 'Asian'" in found
     assert f"{begin}Country.Name = 'Asia'" in found
 
 
 def test_tables_are_joined_on_the_wrong_column(database: Database) -> None:
     query = "SELECT City.Name FROM City JOIN Country ON City.Home_ID = Country.Country_ID"
-    found = {slip.query for slip in slips(query, "Which cities lie in a country?", database)}
+    found = {
+        wrong.query for wrong in corruptions(query, "Which cities lie in a country?", database)
+    }
     assert found == {query.replace("City.Home_ID", "City.City_ID")}
 
 
 @pytest.mark.parametrize(
-    ("query", "slipped"),
+    ("query", "wrong"),
     [
         (
             "SELECT City.Name FROM City WHERE City.Size = 3 OR City.Size = 5",
@@ -90,8 +96,8 @@ def test_tables_are_joined_on_the_wrong_column(database: Database) -> None:
         ),
     ],
 )
-def test_of_one_row_is_asked_what_no_row_does(query: str, slipped: str, database: Database) -> None:
-    assert {slip.query for slip in slips(query, "Which?", database)} == {slipped}
+def test_of_one_row_is_asked_what_no_row_does(query: str, wrong: str, database: Database) -> None:
+    assert {wrong.query for wrong in corruptions(query, "Which?", database)} == {wrong}
 
 
 @pytest.mark.parametrize(
@@ -104,4 +110,4 @@ def test_of_one_row_is_asked_what_no_row_does(query: str, slipped: str, database
     ],
 )
 def test_where_nothing_is_right_or_near_there_is_none(query: str, database: Database) -> None:
-    assert slips(query, "Which?", database) == []
+    assert corruptions(query, "Which?", database) == []

@@ -1,8 +1,8 @@
-"""Episodes worth imitating: what an analyst who knows the answer would have done.
+"""Demonstrations: whole episodes as an expert plays them who knows the gold query.
 
-Every trajectory is played through the real environment, so its observations are real. Shapes vary
-(a table too many, a look at the values, a slip and its repair), because a model that has seen one
-shape only repeats it. A slip is shown but never imitated: its turn carries no loss.
+They are played through the real environment, so their observations are real. Shapes vary (a table
+too many, a look at the values, a corrupted query and its repair), because a model that has seen one
+shape only repeats it. A corrupted query is shown but not trained on: its turn carries no loss.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from sql_env.sql.canonical import (
     comparisons,
     tables_in_order,
 )
-from sql_env.training.slips import slip_in
+from sql_env.training.corruption import corrupt
 
-LOOK_WHY = 0.85  # how often an analyst looks at the data after finding nothing
+LOOK_WHY = 0.85  # how often an expert looks at the data after finding nothing
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Turn:
 
     observation: str
     action: str
-    imitated: bool = True
+    trained: bool = True
 
     @property
     def texts(self) -> tuple[str, str]:
@@ -48,7 +48,7 @@ class Turn:
 
 
 @dataclass(frozen=True)
-class Trajectory:
+class Demonstration:
     """An episode that ends in success."""
 
     question_id: str
@@ -56,18 +56,18 @@ class Trajectory:
 
 
 @dataclass(frozen=True)
-class TrajectoryMix:
+class DemonstrationMix:
     """How often each shape occurs.
 
     Attributes:
-        survey: how many tables an analyst describes who does not know which will do: all of a
+        survey: how many tables an expert describes who does not know which will do: all of a
             database that has no more, otherwise those the query needs and, up to this many, those
             they refer to or are referred to by. 0 describes what the query needs and nothing else.
         detour: describes a table that the query does not need, besides.
         look: lists a column's values before comparing it with a text that the question spells
             otherwise, or not at all.
         sample: looks at some rows where the query compares with a text.
-        slip: begins with a query that finds nothing, where one is near, mostly looks why, and
+        corrupt: begins with a query that finds nothing, where one is near, mostly looks why, and
             mends it, instead of `look` and `sample`. Unless this is 0, it always looks before it
             believes that nothing is the answer.
         typed_answer: plays without `@last`, so that answers are typed out.
@@ -77,11 +77,11 @@ class TrajectoryMix:
     detour: float = 0.25
     look: float = 0.0
     sample: float = 0.25
-    slip: float = 0.1
+    corrupt: float = 0.1
     typed_answer: float = 0.15
 
 
-class Analyst:
+class Expert:
     """Plays one question through an environment and writes down every turn."""
 
     def __init__(self, environment: SQLEnvironment, record: QuestionRecord) -> None:
@@ -91,10 +91,10 @@ class Analyst:
         self._played = PlayedActions()
         self.observation = environment.reset(question_id=record.question_id)
 
-    def act(self, kind: str, argument: str, *, imitated: bool = True) -> SQLObservation:
+    def act(self, kind: str, argument: str, *, trained: bool = True) -> SQLObservation:
         """Play one action and remember it."""
         action = SQLAction(action_type=kind, argument=argument)
-        turn = Turn(format_observation(self.observation), format_action(action), imitated)
+        turn = Turn(format_observation(self.observation), format_action(action), trained)
         self.turns.append(turn)
         self._played.add(kind, argument)
         self.observation = self.environment.step(action)
@@ -109,7 +109,7 @@ class Analyst:
         if new := [look for look in looks if look not in self._played]:
             self.act(*draw.choice(new))
 
-    def finish(self, query: str, doubtful: Comparison | None = None) -> Trajectory | None:
+    def finish(self, query: str, doubtful: Comparison | None = None) -> Demonstration | None:
         """Run the right query and answer with its result; None where that does not succeed.
 
         Args:
@@ -130,7 +130,7 @@ class Analyst:
         self.act("ANSWER", answer)
         if not self.observation.metadata.get("correct"):
             return None
-        return Trajectory(self.record.question_id, tuple(self.turns))
+        return Demonstration(self.record.question_id, tuple(self.turns))
 
     def _answer(self) -> str:
         if self.environment.allow_last:
@@ -139,19 +139,19 @@ class Analyst:
         return answer_from_result(self.observation.shown, allow_last=False)
 
 
-class Trajectories:
-    """Oracle trajectories for questions of one dataset.
+class Demonstrations:
+    """Oracle demonstrations for questions of one dataset.
 
     Args:
         make_environment: called with `allow_last`; the environments must know the questions.
         mix: how often each shape occurs.
-        seed: the same seed gives the same trajectories.
+        seed: the same seed gives the same demonstrations.
     """
 
     def __init__(
         self,
         make_environment: Callable[[bool], SQLEnvironment],
-        mix: TrajectoryMix = TrajectoryMix(),
+        mix: DemonstrationMix = DemonstrationMix(),
         seed: int = 42,
     ) -> None:
         self._with_last = make_environment(True)
@@ -159,46 +159,45 @@ class Trajectories:
         self.mix = mix
         self.seed = seed
 
-    def play(self, records: Sequence[QuestionRecord], copies: int = 1) -> Iterator[Trajectory]:
-        """Up to `copies` differently shaped trajectories per question; failures are left out."""
+    def play(self, records: Sequence[QuestionRecord]) -> Iterator[Demonstration]:
+        """One for every record that the expert wins; a question that comes again is played anew."""
         played: Counter[str] = Counter()
-        for _ in range(copies):
-            for record in records:
-                name = record.question_id
-                draw = random.Random(f"{self.seed}/{played[name]}/{name}")
-                played[name] += 1
-                trajectory = self.play_one(record, draw)
-                if trajectory is not None:
-                    yield trajectory
+        for record in records:
+            name = record.question_id
+            draw = random.Random(f"{self.seed}/{played[name]}/{name}")
+            played[name] += 1
+            demonstration = self.play_one(record, draw)
+            if demonstration is not None:
+                yield demonstration
 
-    def play_one(self, record: QuestionRecord, draw: random.Random) -> Trajectory | None:
-        """One trajectory, or None where the question cannot be won in this shape."""
+    def play_one(self, record: QuestionRecord, draw: random.Random) -> Demonstration | None:
+        """One demonstration, or None where the question cannot be won in this shape."""
         environment = self._typed if draw.random() < self.mix.typed_answer else self._with_last
-        analyst = Analyst(environment, record)
+        expert = Expert(environment, record)
         with database_of(environment, record) as database:
             query = canonical_sql(record.gold_sql, database)
             needed = tables_in_order(query, database) or list(record.tables_involved)
-            # QUERY and ANSWER need two steps; a slip and a look, two more; one is to spare.
+            # QUERY and ANSWER need two steps; an error and a look, two more; one is to spare.
             room = max(1, environment.step_budget - 5)
             tables = tables_to_describe(needed, database, min(self.mix.survey, room))
             compared = list(comparisons(query, database))
-            slips = draw.random() < self.mix.slip
-            slip = slip_in(query, record.question_text, database, draw) if slips else None
-        others = [name for name in analyst.observation.table_names if name not in tables]
+            corrupted = draw.random() < self.mix.corrupt
+            wrong = corrupt(query, record.question_text, database, draw) if corrupted else None
+        others = [name for name in expert.observation.table_names if name not in tables]
         if others and draw.random() < self.mix.detour:
             tables.insert(draw.randrange(len(tables) + 1), draw.choice(others))
         for table in tables[:room]:
-            analyst.act("DESCRIBE", table)
+            expert.act("DESCRIBE", table)
         unspelt = [item for item in compared if not spelt_in(item.text, record.question_text)]
-        if slip is not None:
-            analyst.act("QUERY", slip.query, imitated=False)
-            if slip.doubtful and draw.random() < LOOK_WHY and not analyst.observation.done:
-                analyst.look(slip.doubtful, draw)
+        if wrong is not None:
+            expert.act("QUERY", wrong.query, trained=False)
+            if wrong.doubtful and draw.random() < LOOK_WHY and not expert.observation.done:
+                expert.look(wrong.doubtful, draw)
         elif unspelt and draw.random() < self.mix.look:
-            analyst.act("QUERY", look_at_values(unspelt[0].table, unspelt[0].column))
+            expert.act("QUERY", look_at_values(unspelt[0].table, unspelt[0].column))
         elif compared and draw.random() < self.mix.sample:
-            analyst.act("SAMPLE", compared[0].table)
-        return analyst.finish(query, compared[0] if compared and self.mix.slip else None)
+            expert.act("SAMPLE", compared[0].table)
+        return expert.finish(query, compared[0] if compared and self.mix.corrupt else None)
 
     def close(self) -> None:
         self._with_last.close()
@@ -217,7 +216,7 @@ def database_of(environment: SQLEnvironment, record: QuestionRecord) -> Iterator
 
 
 def tables_to_describe(needed: Sequence[str], database: Database, survey: int) -> list[str]:
-    """What an analyst describes who may look at `survey` tables; see `TrajectoryMix`.
+    """What an expert describes who may look at `survey` tables; see `DemonstrationMix`.
 
     A survey goes through the tables in the order in which the first observation lists them.
     """

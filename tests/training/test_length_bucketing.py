@@ -10,7 +10,7 @@ from datasets import Dataset
 from trl import GRPOTrainer, SFTConfig, SFTTrainer
 
 from sql_env.training.config import GRPOConfig
-from sql_env.training.lean import LeanSFTTrainer, by_length, trimmed
+from sql_env.training.length_bucketing import BucketedSFTTrainer, by_length, trimmed
 from sql_env.training.pipeline import build_trainer
 
 
@@ -91,7 +91,7 @@ def test_a_step_moves_the_weights_as_if_all_rows_had_been_computed(
             computed = sum(len(part["advantages"]) for part in dealt)
             return dealt
 
-        monkeypatch.setattr("sql_env.training.lean.by_length", deal)
+        monkeypatch.setattr("sql_env.training.length_bucketing.by_length", deal)
         config = tiny_config(
             max_steps=1, gradient_accumulation_steps=4, learning_rate=1e-2, scale_rewards="none"
         )
@@ -106,12 +106,12 @@ def test_a_step_moves_the_weights_as_if_all_rows_had_been_computed(
         trainer.train()
         return torch.cat([p.detach().flatten() for p in trainer.model.parameters()]), computed
 
-    (whole, all_rows), (lean, some) = after_a_step(False), after_a_step(True)
+    (whole, all_rows), (short, some) = after_a_step(False), after_a_step(True)
     assert some < all_rows
     before = torch.cat([p.detach().flatten() for p in make_llama().parameters()])
     assert (whole - before).abs().max() > 5e-3
     # Adam makes steps of about the learning rate even of gradients that are all but rounding.
-    torch.testing.assert_close(lean, whole, atol=2e-4, rtol=0)
+    torch.testing.assert_close(short, whole, atol=2e-4, rtol=0)
 
 
 def test_rows_that_begin_at_the_left_score_as_padded_ones(
@@ -133,7 +133,7 @@ def test_rows_that_begin_at_the_left_score_as_padded_ones(
         assert theirs[counted].std() > 0.01  # not all alike
 
 
-def test_the_warm_up_learns_the_same_with_and_without_a_mask(
+def test_sft_learns_the_same_with_and_without_a_mask(
     make_llama: Callable[..., Any], chat_tokenizer: Any, tmp_path: Path
 ) -> None:
     rows = Dataset.from_list(
@@ -143,7 +143,7 @@ def test_the_warm_up_learns_the_same_with_and_without_a_mask(
         ]
     )
     losses = []
-    for kind in (SFTTrainer, LeanSFTTrainer):
+    for kind in (SFTTrainer, BucketedSFTTrainer):
         arguments = SFTConfig(
             output_dir=str(tmp_path),
             per_device_train_batch_size=3,

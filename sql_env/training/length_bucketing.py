@@ -31,7 +31,7 @@ def forget_trainers(model: Any) -> None:
         model.__dict__.pop(name, None)
 
 
-class LeanSFTTrainer(SFTTrainer):  # type: ignore[misc]
+class BucketedSFTTrainer(SFTTrainer):  # type: ignore[misc]
     """`SFTTrainer` on batches padded on the right, whose padding nothing attends to."""
 
     def compute_loss(self, model: Any, inputs: Batch, **options: Any) -> Any:
@@ -42,7 +42,7 @@ class LeanSFTTrainer(SFTTrainer):  # type: ignore[misc]
         return super().compute_loss(model, inputs, **options)
 
 
-class LeanGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
+class BucketedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
     """`GRPOTrainer` on micro-batches that are only as wide as their own longest episode."""
 
     _buffered_inputs: list[Batch] | None

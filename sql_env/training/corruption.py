@@ -1,4 +1,4 @@
-"""Queries that find nothing, as an analyst might have tried them first.
+"""Corrupted demonstrations: queries near the right one that find nothing.
 
 A value spelt as the question spells it and not as the database does, a value looked for in the
 wrong column, tables joined on the wrong one, conditions that no row can meet: each runs without an
@@ -18,27 +18,29 @@ from sqlglot.errors import SqlglotError
 from sql_env.core.database import Database, Row
 from sql_env.sql.canonical import Comparison, comparisons, tables_in_order
 
-_MOSTLY_VALUES = 0.7  # as a small model slips
+_MOSTLY_VALUES = 0.7  # as a small model errs
 _SAME_BEGINNING = 3  # letters in which "Asian" and "Asia" agree
 
 _Kind = Callable[[exp.Expr], Iterator[exp.Expr]]
 """Yields every way to change a query in one respect."""
 
 
-class Slip(NamedTuple):
+class Corruption(NamedTuple):
     """A query that finds nothing, and what to look into.
 
     Attributes:
         doubtful: the comparison with a text in the right query that was made otherwise; None
-            where the slip is of another kind.
+            where it was corrupted in another way.
     """
 
     query: str
     doubtful: Comparison | None
 
 
-def slip_in(query: str, question: str, database: Database, draw: random.Random) -> Slip | None:
-    """A slip on the way to `query`; None where that finds nothing itself, or none is found."""
+def corrupt(
+    query: str, question: str, database: Database, draw: random.Random
+) -> Corruption | None:
+    """`query` with one mistake; None where it finds nothing itself, or no mistake makes it so."""
     try:
         tree = parse_one(query, read="sqlite")
     except SqlglotError:
@@ -57,8 +59,8 @@ def slip_in(query: str, question: str, database: Database, draw: random.Random) 
         for candidate in draw.sample(candidates, min(len(candidates), 4)):
             result = database.query(candidate)
             if result.ok and finds_nothing(result.rows):
-                slipped = _changed(compared, candidate, database) if kind in of_values else []
-                return Slip(candidate, draw.choice(slipped) if slipped else None)
+                changed = _changed(compared, candidate, database) if kind in of_values else []
+                return Corruption(candidate, draw.choice(changed) if changed else None)
     return None
 
 
@@ -74,7 +76,7 @@ def finds_nothing(rows: Sequence[Row]) -> bool:
 
 
 def _values_respelt(tree: exp.Expr, question: str, draw: random.Random) -> Iterator[exp.Expr]:
-    """A text as the question has it, or a careless analyst."""
+    """A text as the question has it, or as a careless person spells it."""
     for number, literal in enumerate(_texts(tree)):
         text = literal.name.strip("%")
         words = [

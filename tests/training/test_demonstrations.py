@@ -1,4 +1,4 @@
-"""What the warm-up teaches: spelling, shapes and repairs, played through the real environment."""
+"""What SFT teaches: spelling, shapes and repairs, played through the real environment."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from sql_env.core.database import Database
 from sql_env.models import QuestionRecord
 from sql_env.questions import load_questions
 from sql_env.sql.canonical import canonical_sql, comparisons, tables_in_order
-from sql_env.training.recovery import recover
-from sql_env.training.trajectories import Trajectories, TrajectoryMix
+from sql_env.training.dagger import correction_of
+from sql_env.training.demonstrations import DemonstrationMix, Demonstrations
 
 
 @pytest.fixture
@@ -97,33 +97,37 @@ def test_columns_compared_with_a_text_are_found(database: Database) -> None:
     assert [item[:2] for item in comparisons(sql, database)] == [("Singer", "Country")]
 
 
-def plain(share: float = 0.0) -> TrajectoryMix:
-    return TrajectoryMix(detour=share, sample=share, slip=share, typed_answer=share)
+def plain(share: float = 0.0) -> DemonstrationMix:
+    return DemonstrationMix(detour=share, sample=share, corrupt=share, typed_answer=share)
 
 
-def test_a_plain_trajectory_describes_queries_and_answers(
+def test_a_plain_demonstration_describes_queries_and_answers(
     environments: Callable[[bool], SQLEnvironment],
 ) -> None:
-    source = Trajectories(environments, plain())
+    source = Demonstrations(environments, plain())
     record = next(r for r in environments(True).questions if r.question_id == "music_join")
-    (trajectory,) = source.play([record])
-    actions = [turn.action for turn in trajectory.turns]
+    (demonstration,) = source.play([record])
+    actions = [turn.action for turn in demonstration.turns]
     assert actions[:3] == ["DESCRIBE: Singer", "DESCRIBE: Performance", "DESCRIBE: Concert"]
     assert actions[3].startswith("QUERY: SELECT Concert.Theme FROM Singer JOIN")
     assert actions[4] == "ANSWER: @last"
-    assert all(turn.imitated for turn in trajectory.turns)
+    assert all(turn.trained for turn in demonstration.turns)
 
 
-def test_a_slip_is_shown_but_never_imitated(environments: Callable[[bool], SQLEnvironment]) -> None:
-    source = Trajectories(environments, TrajectoryMix(detour=0, sample=0, slip=1, typed_answer=0))
-    slipped = [
+def test_a_corrupted_query_is_shown_but_not_trained_on(
+    environments: Callable[[bool], SQLEnvironment],
+) -> None:
+    source = Demonstrations(
+        environments, DemonstrationMix(detour=0, sample=0, corrupt=1, typed_answer=0)
+    )
+    wrong = [
         turn
-        for trajectory in source.play(environments(True).questions, copies=8)
-        for turn in trajectory.turns
-        if not turn.imitated
+        for demonstration in source.play([*environments(True).questions] * 8)
+        for turn in demonstration.turns
+        if not turn.trained
     ]
-    assert slipped
-    assert all(turn.action.startswith("QUERY: ") for turn in slipped)
+    assert wrong
+    assert all(turn.action.startswith("QUERY: ") for turn in wrong)
 
 
 def test_nothing_is_believed_after_a_look(music_dir: Path) -> None:
@@ -139,13 +143,13 @@ def test_nothing_is_believed_after_a_look(music_dir: Path) -> None:
     played = {
         share: [
             turn.action.split(":")[0]
-            for trajectory in Trajectories(
+            for demonstration in Demonstrations(
                 lambda allow_last: SQLEnvironment(
                     db_dir=music_dir / "databases", questions=[record], allow_last=allow_last
                 ),
-                TrajectoryMix(detour=0, sample=0, slip=share, typed_answer=0),
+                DemonstrationMix(detour=0, sample=0, corrupt=share, typed_answer=0),
             ).play([record])
-            for turn in trajectory.turns
+            for turn in demonstration.turns
         ]
         for share in (0.0, 0.1)
     }
@@ -156,19 +160,21 @@ def test_nothing_is_believed_after_a_look(music_dir: Path) -> None:
 
 
 def test_typed_answers_are_typed(environments: Callable[[bool], SQLEnvironment]) -> None:
-    source = Trajectories(environments, TrajectoryMix(detour=0, sample=0, slip=0, typed_answer=1))
-    for trajectory in source.play(environments(True).questions):
-        assert "@last is not allowed" in trajectory.turns[0].observation
-        assert trajectory.turns[-1].action != "ANSWER: @last"
+    source = Demonstrations(
+        environments, DemonstrationMix(detour=0, sample=0, corrupt=0, typed_answer=1)
+    )
+    for demonstration in source.play(environments(True).questions):
+        assert "@last is not allowed" in demonstration.turns[0].observation
+        assert demonstration.turns[-1].action != "ANSWER: @last"
 
 
-def test_the_same_seed_gives_the_same_trajectories(
+def test_the_same_seed_gives_the_same_demonstrations(
     environments: Callable[[bool], SQLEnvironment],
 ) -> None:
     questions = environments(True).questions
 
     def play(seed: int) -> list[object]:
-        return list(Trajectories(environments, plain(0.5), seed).play(questions, copies=5))
+        return list(Demonstrations(environments, plain(0.5), seed).play([*questions] * 5))
 
     assert play(1) == play(1)
     assert play(1) != play(2)
@@ -212,10 +218,10 @@ def town(tmp_path: Path) -> Callable[..., SQLEnvironment]:
 
 
 def described(town: Callable[..., SQLEnvironment], survey: int, step_budget: int = 15) -> list[str]:
-    mix = TrajectoryMix(survey=survey, detour=0, sample=0, slip=0, typed_answer=0)
-    source = Trajectories(partial(town, step_budget=step_budget), mix)
-    (trajectory,) = source.play(town(True).questions)
-    *looks, query, answer = [turn.action for turn in trajectory.turns]
+    mix = DemonstrationMix(survey=survey, detour=0, sample=0, corrupt=0, typed_answer=0)
+    source = Demonstrations(partial(town, step_budget=step_budget), mix)
+    (demonstration,) = source.play(town(True).questions)
+    *looks, query, answer = [turn.action for turn in demonstration.turns]
     assert (query, answer) == ("QUERY: SELECT COUNT(*) FROM house", "ANSWER: @last")
     assert all(look.startswith("DESCRIBE: ") for look in looks)
     return [look.removeprefix("DESCRIBE: ") for look in looks]
@@ -252,12 +258,12 @@ def test_a_survey_leaves_steps_for_the_rest_and_never_leaves_out_what_is_needed(
 def looking(
     environments: Callable[[bool], SQLEnvironment], question: str, text: str
 ) -> list[str] | None:
-    """The actions of a trajectory for a question that is worded anew."""
+    """The actions of a demonstration for a question that is worded anew."""
     record = next(r for r in environments(True).questions if r.question_id == question)
     record = record.model_copy(update={"question_text": text})
-    mix = TrajectoryMix(look=1, detour=0, sample=0, slip=0, typed_answer=0)
-    (trajectory,) = Trajectories(environments, mix).play([record])
-    return [turn.action for turn in trajectory.turns]
+    mix = DemonstrationMix(look=1, detour=0, sample=0, corrupt=0, typed_answer=0)
+    (demonstration,) = Demonstrations(environments, mix).play([record])
+    return [turn.action for turn in demonstration.turns]
 
 
 def test_values_are_listed_before_a_text_that_the_question_does_not_spell(
@@ -286,18 +292,16 @@ def test_a_question_that_occurs_several_times_is_played_in_several_shapes(
     environments: Callable[[bool], SQLEnvironment],
 ) -> None:
     records = environments(True).questions
-    several = list(Trajectories(environments, plain(0.5)).play([records[1]] * 6))
+    several = list(Demonstrations(environments, plain(0.5)).play([records[1]] * 6))
     assert len(several) == 6
-    assert len({trajectory.turns for trajectory in several}) > 2
-    # As if the whole list had been asked for so many times.
-    assert several == list(Trajectories(environments, plain(0.5)).play([records[1]], copies=6))
-    assert several[:1] == list(Trajectories(environments, plain(0.5)).play([records[1]]))
+    assert len({demonstration.turns for demonstration in several}) > 2
+    assert several[:1] == list(Demonstrations(environments, plain(0.5)).play([records[1]]))
 
 
-# -- mending -------------------------------------------------------------------------------------
+# -- corrections ---------------------------------------------------------------------------------
 
 
-def recovered(
+def corrected(
     environments: Callable[[bool], SQLEnvironment],
     question: str,
     *actions: tuple[str, str],
@@ -307,18 +311,20 @@ def recovered(
     environment = environments(True)
     record = next(r for r in environment.questions if r.question_id == question)
     played = [SQLAction(action_type=kind, argument=argument) for kind, argument in actions]
-    trajectory = recover(environment, record, played, random.Random(seed), failures=failures)
-    return trajectory and [(turn.action, turn.imitated) for turn in trajectory.turns]
+    demonstration = correction_of(
+        environment, record, played, random.Random(seed), failures=failures
+    )
+    return demonstration and [(turn.action, turn.trained) for turn in demonstration.turns]
 
 
 def test_after_an_unknown_column_the_missing_tables_are_described(
     environments: Callable[[bool], SQLEnvironment],
 ) -> None:
-    turns = recovered(
+    turns = corrected(
         environments, "music_join", ("DESCRIBE", "Singer"), ("QUERY", "SELECT Theme FROM Singer")
     )
     assert turns is not None
-    assert [action for action, imitated in turns if not imitated] == [
+    assert [action for action, demonstrated in turns if not demonstrated] == [
         "DESCRIBE: Singer",
         "QUERY: SELECT Theme FROM Singer",
     ]
@@ -329,14 +335,14 @@ def test_after_an_unknown_column_the_missing_tables_are_described(
 def test_after_an_empty_result_the_values_are_looked_at(
     environments: Callable[[bool], SQLEnvironment],
 ) -> None:
-    slipped = ("QUERY", "SELECT Name FROM Singer WHERE Country = 'FRANCE'")
+    wrong = ("QUERY", "SELECT Name FROM Singer WHERE Country = 'FRANCE'")
     looks = set()
     for seed in range(8):
-        turns = recovered(environments, "music_french", slipped, seed=seed)
+        turns = corrected(environments, "music_french", wrong, seed=seed)
         assert turns is not None
-        *_, (look, _), (mended, imitated), _ = turns
-        assert mended == "QUERY: SELECT Singer.Name FROM Singer WHERE Singer.Country = 'France'"
-        assert imitated
+        *_, (look, _), (right, trained), _ = turns
+        assert right == "QUERY: SELECT Singer.Name FROM Singer WHERE Singer.Country = 'France'"
+        assert trained
         looks.add(look)
     assert looks >= {
         "QUERY: SELECT DISTINCT Singer.Country FROM Singer LIMIT 20",
@@ -348,59 +354,59 @@ def test_what_was_seen_already_is_not_looked_at_again(
     environments: Callable[[bool], SQLEnvironment],
 ) -> None:
     values = "SELECT DISTINCT Singer.Country FROM Singer LIMIT 20"
-    slipped = ("QUERY", "SELECT Name FROM Singer WHERE Country = 'FRANCE'")
+    wrong = ("QUERY", "SELECT Name FROM Singer WHERE Country = 'FRANCE'")
     for seed in range(8):
-        sampled = recovered(environments, "music_french", ("SAMPLE", "singer"), slipped, seed=seed)
+        sampled = corrected(environments, "music_french", ("SAMPLE", "singer"), wrong, seed=seed)
         assert sampled is not None
         assert "SAMPLE: Singer" not in [action for action, _ in sampled]
-        both = [("SAMPLE", "singer"), ("QUERY", values), slipped]
-        turns = recovered(environments, "music_french", *both, seed=seed)
+        both = [("SAMPLE", "singer"), ("QUERY", values), wrong]
+        turns = corrected(environments, "music_french", *both, seed=seed)
         assert turns is not None
         assert len(turns) == len(both) + len(["QUERY", "ANSWER"])
 
 
-def test_a_count_of_nothing_is_mended_like_an_empty_result(
+def test_a_count_of_nothing_is_corrected_like_an_empty_result(
     environments: Callable[[bool], SQLEnvironment],
 ) -> None:
     for query in (
         "SELECT COUNT(*) FROM Singer WHERE Country = 'FRANCE'",
         "SELECT SUM(Age) FROM Singer WHERE Country = 'FRANCE'",
     ):
-        turns = recovered(environments, "music_count", ("QUERY", query))
+        turns = corrected(environments, "music_count", ("QUERY", query))
         assert turns is not None
         assert turns[1:] == [("QUERY: SELECT COUNT(*) FROM Singer", True), ("ANSWER: @last", True)]
 
 
-def test_a_query_that_failed_twice_is_mended_after_the_second_time_too(
+def test_a_query_that_failed_twice_is_corrected_after_the_second_time_too(
     environments: Callable[[bool], SQLEnvironment],
 ) -> None:
-    wrong, mended = ("QUERY", "SELECT Nme FROM Singer"), "QUERY: SELECT COUNT(*) FROM Singer"
+    wrong, right = ("QUERY", "SELECT Nme FROM Singer"), "QUERY: SELECT COUNT(*) FROM Singer"
     for failures in (1, 2):
-        turns = recovered(environments, "music_count", wrong, wrong, failures=failures)
+        turns = corrected(environments, "music_count", wrong, wrong, failures=failures)
         assert turns is not None
-        assert [imitated for _, imitated in turns].count(False) == failures
-        assert mended in [action for action, _ in turns[failures:]]
-    assert recovered(environments, "music_count", wrong, wrong, failures=3) is None
+        assert [demonstrated for _, demonstrated in turns].count(False) == failures
+        assert right in [action for action, _ in turns[failures:]]
+    assert corrected(environments, "music_count", wrong, wrong, failures=3) is None
 
 
-def test_nothing_is_mended_where_no_steps_are_left_for_it(
+def test_nothing_is_corrected_where_no_steps_are_left_for_it(
     environments: Callable[[bool], SQLEnvironment],
 ) -> None:
     wrong = ("QUERY", "SELECT Nme FROM Singer")
     all_but_one = environments(True).step_budget - 1
-    assert recovered(environments, "music_join", *[wrong] * 20, failures=all_but_one) is None
-    assert recovered(environments, "music_join", *[wrong] * 20, failures=all_but_one - 1)
+    assert corrected(environments, "music_join", *[wrong] * 20, failures=all_but_one) is None
+    assert corrected(environments, "music_join", *[wrong] * 20, failures=all_but_one - 1)
 
 
-def test_nothing_is_mended_where_no_query_failed(
+def test_nothing_is_corrected_where_no_query_failed(
     environments: Callable[[bool], SQLEnvironment],
 ) -> None:
     fine = ("QUERY", "SELECT Name FROM Singer")
-    assert recovered(environments, "music_french", fine, ("ANSWER", "@last")) is None
+    assert corrected(environments, "music_french", fine, ("ANSWER", "@last")) is None
 
 
 def test_an_empty_result_is_right_where_the_answer_is_empty(
     environments: Callable[[bool], SQLEnvironment],
 ) -> None:
     empty = ("QUERY", "SELECT Name FROM Singer WHERE Country = 'Chile'")
-    assert recovered(environments, "music_nobody", empty) is None
+    assert corrected(environments, "music_nobody", empty) is None

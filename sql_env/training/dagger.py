@@ -1,10 +1,10 @@
-"""How to go on after a query that failed: learned from the policy's own mistakes.
+"""DAgger: expert corrections of the model's own errors.
 
 A policy that was only shown flawless episodes has never seen its own errors, and repeats them. So
 it plays questions it was not shown; wherever its query fails, or finds nothing although there is
-something, the analyst takes over from there: looks at what was missed, mends the query and answers.
-Only the analyst's turns are imitated. An episode that failed several times is mended after each of
-the first few: a query that stands in the context twice is the likeliest thing to send a third time,
+something, the expert takes over: looks at what was missed, corrects the query and answers. Only the
+expert's turns are trained on. An episode that failed several times is corrected after each of the
+first few: a query that stands in the context twice is the likeliest thing to send a third time,
 unless that was shown to be wrong too.
 """
 
@@ -16,68 +16,68 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from sql_env.environment import SQLEnvironment
 from sql_env.models import QuestionRecord, SQLAction, SQLObservation
 from sql_env.sql.canonical import canonical_sql, comparisons, tables_in_order
-from sql_env.training.slips import finds_nothing
-from sql_env.training.trajectories import LOOK_WHY, Analyst, Trajectory, database_of
+from sql_env.training.corruption import finds_nothing
+from sql_env.training.demonstrations import LOOK_WHY, Demonstration, Expert, database_of
 
-FAILURES_MENDED = 3  # of one episode
+FAILURES_CORRECTED = 3  # of one episode
 _MISSING_NAMES = ("no_such_column", "no_such_table")
 
 
-def recoveries(
+def corrections(
     episodes: Iterable[tuple[QuestionRecord, Sequence[SQLAction]]],
     make_environment: Callable[[bool], SQLEnvironment],
     seed: int = 42,
-) -> Iterator[Trajectory]:
-    """The mended trajectories of every played episode: one after each of its first failures."""
+) -> Iterator[Demonstration]:
+    """The corrections of every played episode: one after each of its first failures."""
     environment = make_environment(True)
     for number, (record, actions) in enumerate(episodes):
         draw = random.Random(f"{seed}/{number}/{record.question_id}")
-        for failures in range(1, FAILURES_MENDED + 1):
-            mended = recover(environment, record, actions, draw, failures=failures)
-            if mended is None:
+        for failures in range(1, FAILURES_CORRECTED + 1):
+            corrected = correction_of(environment, record, actions, draw, failures=failures)
+            if corrected is None:
                 break
-            yield mended
+            yield corrected
     environment.close()
 
 
-def recover(
+def correction_of(
     environment: SQLEnvironment,
     record: QuestionRecord,
     actions: Sequence[SQLAction],
     draw: random.Random,
     *,
     failures: int = 1,
-) -> Trajectory | None:
-    """Replay `actions` until so many queries have failed and go on as an analyst would.
+) -> Demonstration | None:
+    """Replay `actions` until so many queries have failed and go on as the expert would.
 
-    Returns None where fewer fail, or too few steps are left to mend the last.
+    Returns None where fewer fail, or too few steps are left to correct the last.
     """
-    analyst = Analyst(environment, record)
+    expert = Expert(environment, record)
     for action in actions:
-        if analyst.observation.done or action.action_type == "ANSWER":
+        if expert.observation.done or action.action_type == "ANSWER":
             return None
-        seen = analyst.act(action.action_type, action.argument, imitated=False)
+        seen = expert.act(action.action_type, action.argument, trained=False)
         failures -= action.action_type == "QUERY" and _failed(environment, seen)
         if not failures:
             break
     else:
         return None
-    too_late = analyst.observation.budget_remaining < 2  # the right query and the answer
+    too_late = expert.observation.budget_remaining < 2  # the right query and the answer
     if too_late or _nothing_is_right(environment, record):
         return None
     with database_of(environment, record) as database:
         query = canonical_sql(record.gold_sql, database)
         tables = tables_in_order(query, database)
         compared = list(comparisons(query, database))
-    spare = analyst.observation.budget_remaining - 2
-    failed = analyst.observation
+    spare = expert.observation.budget_remaining - 2
+    failed = expert.observation
     if failed.metadata.get("error_kind") in _MISSING_NAMES:
         described = environment.state.described_tables
         for table in [name for name in tables if name not in described][:spare]:
-            analyst.act("DESCRIBE", table)
+            expert.act("DESCRIBE", table)
     elif not failed.error and compared and spare > 0 and draw.random() < LOOK_WHY:
-        analyst.look(draw.choice(compared), draw)
-    return analyst.finish(query)
+        expert.look(draw.choice(compared), draw)
+    return expert.finish(query)
 
 
 def _failed(environment: SQLEnvironment, seen: SQLObservation) -> bool:

@@ -1,0 +1,311 @@
+"""Supervised fine-tuning (SFT) on demonstrations, before learning from reward.
+
+A small model that has never seen the game earns nothing, and GRPO learns nothing from nothing. SFT
+shows it whole multi-turn episodes, with loss on the model's own turns only (single-turn examples
+teach it to DESCRIBE and stop there). A second stage (DAgger) adds expert corrections of the errors
+that the model makes by itself.
+
+    sql-env sft --preset gpu --dataset data/spider --out runs/sft
+    sql-env sft --resume runs/sft
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import gc
+import json
+import os
+import random
+import shutil
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sql_env.agent.conversation import ChatLayout, Conversation
+from sql_env.agent.prompts import get_system_prompt
+from sql_env.environment import SQLEnvironment
+from sql_env.models import QuestionRecord
+from sql_env.questions import QuestionLoadError, load_questions
+from sql_env.training.config import GRPOConfig
+from sql_env.training.dagger import corrections
+from sql_env.training.data_loading import check_splits, weighted_questions
+from sql_env.training.demonstrations import Demonstration, Demonstrations, Turn
+
+if TYPE_CHECKING:
+    from datasets import Dataset
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase, TrainerCallback
+
+IGNORED = -100  # the label that carries no loss
+DEMONSTRATIONS, DAGGER = "demonstrations", "dagger"  # the stages
+DEMONSTRATIONS_FILE, CORRECTIONS = "demonstrations.jsonl", "corrections.jsonl"  # what they show
+
+
+def train_sft(
+    config: GRPOConfig,
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    *,
+    questions: Sequence[QuestionRecord] | None = None,
+    callbacks: Sequence[TrainerCallback] = (),
+    resume: bool = False,
+) -> list[dict[str, Any]]:
+    """Fine-tune `model` in place; returns the log entries of the stages, one after the other.
+
+    What each stage adds to the demonstrations is kept in `config.output_dir` before training.
+
+    Args:
+        config: `config.sft` says how long and on what.
+        questions: what to demonstrate; default: `config.sft.split` of the configured dataset.
+        callbacks: passed to TRL's trainer.
+        resume: go on with what a killed run left in `config.output_dir`: on the same episodes,
+            from the last whole checkpoint.
+    """
+    settings = config.sft
+    asked = _Questions(config, questions)
+    folder = Path(config.output_dir)
+    # A split that is not there is refused now, not after hours of SFT.
+    to_play = asked.to_play if settings.dagger_epochs else ()
+    if not resume and _is_main():
+        _clear(folder)
+
+    def first() -> list[Demonstration]:
+        if settings.demonstrations is not None:
+            return load_demonstrations(settings.demonstrations)
+        return play_demonstrations(config, asked.all)
+
+    shown = _kept(folder / DEMONSTRATIONS_FILE, first, resume)
+    log = train_on(shown, DEMONSTRATIONS, config, model, tokenizer, callbacks, resume=resume)
+    if settings.dagger_epochs:
+        corrections = _kept(
+            folder / CORRECTIONS,
+            lambda: correct_own_errors(config, model, tokenizer, to_play),
+            resume,
+        )
+        again = [*shown, *corrections * settings.dagger_weight]
+        log += train_on(again, DAGGER, config, model, tokenizer, callbacks, resume=resume)
+    return log
+
+
+def play_demonstrations(
+    config: GRPOConfig, questions: Sequence[QuestionRecord]
+) -> list[Demonstration]:
+    """What the first stage shows, in shapes drawn from the seed."""
+    source = Demonstrations(_environments(config, questions), config.sft.mix, config.seed)
+    shown = list(source.play(questions))
+    source.close()
+    return shown
+
+
+def correct_own_errors(
+    config: GRPOConfig,
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    questions: Sequence[QuestionRecord],
+) -> list[Demonstration]:
+    """Let the model play, and let the expert take over where a query failed."""
+    from transformers import set_seed
+
+    from sql_env.training.rollout import play_questions
+
+    # The same play whether the stage before was trained in this process or in an earlier one.
+    set_seed(config.seed)
+    draw = random.Random(config.seed)
+    wanted = config.sft.dagger_questions or len(questions)
+    chosen = draw.sample(list(questions), min(wanted, len(questions)))
+    playing = dataclasses.replace(config, temperature=config.sft.dagger_temperature)
+    played = play_questions(chosen, model, tokenizer, playing)
+    release_memory()
+    environments = _environments(config, questions)
+    return list(corrections(zip(chosen, played, strict=True), environments, config.seed))
+
+
+def release_memory() -> None:
+    """Give the engine's cache and graphs back to the GPU before the next stage needs the room."""
+    import torch
+
+    gc.collect()
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
+
+
+def train_on(
+    demonstrations: Sequence[Demonstration],
+    stage: str,
+    config: GRPOConfig,
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    callbacks: Sequence[TrainerCallback] = (),
+    *,
+    resume: bool = False,
+) -> list[dict[str, Any]]:
+    """One stage of supervised training with TRL's `SFTTrainer`."""
+
+    def examples() -> Dataset:
+        return as_examples(demonstrations, tokenizer, config)
+
+    return _train(examples, stage, config, model, tokenizer, callbacks, resume)
+
+
+def _train(
+    make_examples: Callable[[], Dataset],
+    stage: str,
+    config: GRPOConfig,
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    callbacks: Sequence[TrainerCallback],
+    resume: bool,
+) -> list[dict[str, Any]]:
+    from sql_env.training.stages import train_stage
+
+    rows = train_stage(make_examples, stage, config, model, tokenizer, callbacks, resume=resume)
+    release_memory()
+    return [{"stage": stage, **row} for row in rows]
+
+
+def as_examples(
+    demonstrations: Iterable[Demonstration], tokenizer: PreTrainedTokenizerBase, config: GRPOConfig
+) -> Dataset:
+    """Token ids and labels, in the very layout in which rollouts are sampled.
+
+    Episodes longer than the context window are left out rather than cut: a cut one has no answer.
+    """
+    from datasets import Dataset
+
+    layout = ChatLayout.of(tokenizer, enable_thinking=config.enable_thinking)
+    demonstrations = list(demonstrations)
+    texts = {text for item in demonstrations for turn in item.turns for text in turn.texts}
+    ids_of = dict(zip(texts, layout.encode_all(list(texts)), strict=True))
+    rows = []
+    for demonstration in demonstrations:
+        ids, labels = tokens_and_labels(demonstration, layout, ids_of)
+        if len(ids) <= config.max_context_tokens:
+            rows.append({"input_ids": ids, "labels": labels, "length": len(ids)})
+    if not rows:
+        raise ValueError(
+            f"no demonstration fits in max_context_tokens={config.max_context_tokens}: raise it"
+        )
+    return Dataset.from_list(rows)
+
+
+def tokens_and_labels(
+    demonstration: Demonstration, layout: ChatLayout, ids_of: Mapping[str, list[int]]
+) -> tuple[list[int], list[int]]:
+    """One demonstration as (input ids, labels).
+
+    Args:
+        ids_of: the tokens of every observation and action in it.
+    """
+    end = layout.tokenizer.eos_token_id
+    talk = Conversation(layout, get_system_prompt(), ids_of[demonstration.turns[0].observation])
+    learned: list[bool] = []
+    for number, turn in enumerate(demonstration.turns):
+        if number:
+            talk.add_observation(ids_of[turn.observation])
+            learned += [False] * (len(talk.completion_ids) - len(learned))
+        action = [*ids_of[turn.action], end]
+        talk.add_completion(action)
+        learned += [turn.trained] * len(action)
+    labels = [
+        token if learn else IGNORED
+        for token, learn in zip(talk.completion_ids, learned, strict=True)
+    ]
+    return talk.prompt_ids + talk.completion_ids, [IGNORED] * len(talk.prompt_ids) + labels
+
+
+def save_demonstrations(demonstrations: Iterable[Demonstration], path: Path) -> None:
+    """One JSON line per demonstration: to read what a model is taught, or to play them only once.
+
+    The file appears when it is whole.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = path.with_name(f"{path.name}.part")
+    with unfinished.open("w", encoding="utf-8") as file:
+        for demonstration in demonstrations:
+            file.write(json.dumps(dataclasses.asdict(demonstration), ensure_ascii=False) + "\n")
+    unfinished.replace(path)
+
+
+def load_demonstrations(path: Path | str) -> list[Demonstration]:
+    """What `save_demonstrations` wrote.
+
+    Raises:
+        QuestionLoadError: the file is missing, or a line of it is no demonstration.
+    """
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except OSError as error:
+        raise QuestionLoadError(
+            f"{path}: cannot be read ({error.strerror}): write it with sql-env demonstrations"
+        ) from error
+    # Not splitlines: a value in a database may hold one of the other line separators.
+    lines = text.removesuffix("\n").split("\n") if text else []
+    return [
+        _demonstration_of(line, f"{path}, line {number}") for number, line in enumerate(lines, 1)
+    ]
+
+
+def _clear(folder: Path) -> None:
+    """Remove what an earlier run left, so that nothing goes on from it by mistake."""
+    for stage in (folder / DEMONSTRATIONS, folder / DAGGER):
+        shutil.rmtree(stage, ignore_errors=True)
+    for name in (DEMONSTRATIONS_FILE, CORRECTIONS):
+        (folder / name).unlink(missing_ok=True)
+
+
+def _is_main() -> bool:
+    """Under `accelerate launch` the first process writes."""
+    return os.environ.get("RANK", "0") == "0"
+
+
+def _kept(path: Path, make: Callable[[], list[Demonstration]], resume: bool) -> list[Demonstration]:
+    """What a killed run kept in `path`, or what `make` gives, kept there."""
+    if resume and path.is_file():
+        return load_demonstrations(path)
+    made = make()
+    if _is_main():
+        save_demonstrations(made, path)
+    return made
+
+
+def _demonstration_of(line: str, place: str) -> Demonstration:
+    try:
+        row = json.loads(line)
+        return Demonstration(row["question_id"], tuple(Turn(**turn) for turn in row["turns"]))
+    except (json.JSONDecodeError, KeyError, TypeError) as error:
+        raise QuestionLoadError(
+            f"{place}: not a demonstration ({error}): write the file anew with "
+            "sql-env demonstrations"
+        ) from error
+
+
+class _Questions:
+    """The questions of SFT, read when they are needed."""
+
+    def __init__(self, config: GRPOConfig, given: Sequence[QuestionRecord] | None) -> None:
+        self._config, self._given = config, given
+
+    @cached_property
+    def all(self) -> Sequence[QuestionRecord]:
+        if self._given is not None:
+            return self._given
+        return self._of(self._config.sft.split)
+
+    @property
+    def to_play(self) -> Sequence[QuestionRecord]:
+        """Where the model makes its errors."""
+        split = self._config.sft.dagger_split
+        return self.all if split is None else self._of(split)
+
+    def _of(self, split: str) -> Sequence[QuestionRecord]:
+        path = self._config.dataset.questions_path
+        loaded = load_questions(path)
+        check_splits(loaded, split, path)
+        return weighted_questions(loaded, split)
+
+
+def _environments(
+    config: GRPOConfig, questions: Sequence[QuestionRecord]
+) -> Callable[[bool], SQLEnvironment]:
+    """Makes the environments that demonstrations are played in."""
+    return lambda allow_last: config.environment(questions, allow_last=allow_last)

@@ -1,0 +1,117 @@
+"""DAgger, the second stage of SFT: whose errors are corrected, and how often that is shown."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from sql_env.questions import QuestionLoadError
+from sql_env.training.config import GRPOConfig
+from sql_env.training.dagger import FAILURES_CORRECTED
+from sql_env.training.sft import CORRECTIONS, DEMONSTRATIONS_FILE, load_demonstrations, train_sft
+
+MakeConfig = Callable[..., GRPOConfig]
+SHORT = {
+    "max_steps": 1,
+    "dagger_epochs": 1.0,
+    "per_device_train_batch_size": 2,
+    "mix": {"detour": 0.0, "sample": 0.0, "corrupt": 0.0, "typed_answer": 0.0},
+}
+
+
+@pytest.fixture
+def after_sft(
+    tiny_config: MakeConfig, make_llama: Callable[..., Any], chat_tokenizer: Any
+) -> Callable[..., tuple[Path, dict[str, int]]]:
+    """Fine-tunes a model that can write nothing but nonsense, so that all its queries fail.
+
+    Returns the folder, and how many episodes each stage had.
+    """
+
+    def run(**settings: Any) -> tuple[Path, dict[str, int]]:
+        config = tiny_config(step_budget=6, sft={**SHORT, **settings})
+        log = train_sft(config, make_llama(), chat_tokenizer)
+        counts = {row["stage"]: row["examples"] for row in log if "examples" in row}
+        return Path(config.output_dir), counts
+
+    return run
+
+
+def asked(path: Path) -> list[str]:
+    return [demonstration.question_id for demonstration in load_demonstrations(path)]
+
+
+def test_errors_are_made_on_questions_that_were_not_demonstrated(
+    after_sft: Callable[..., tuple[Path, dict[str, int]]],
+) -> None:
+    folder, _ = after_sft(dagger_split="eval*2")
+    assert asked(folder / DEMONSTRATIONS_FILE) == [f"train_{number}" for number in range(6)]
+    twice_after_each = 2 * FAILURES_CORRECTED
+    assert Counter(asked(folder / CORRECTIONS)) == {f"eval_{n}": twice_after_each for n in range(6)}
+
+
+def test_without_a_split_of_their_own_errors_are_made_on_what_was_demonstrated(
+    after_sft: Callable[..., tuple[Path, dict[str, int]]],
+) -> None:
+    folder, counts = after_sft()
+    assert sorted(asked(folder / CORRECTIONS)) == sorted(
+        asked(folder / DEMONSTRATIONS_FILE) * FAILURES_CORRECTED
+    )
+    assert counts == {"demonstrations": 6, "dagger": 6 + 6 * FAILURES_CORRECTED}
+
+
+def test_a_correction_can_be_shown_several_times(
+    after_sft: Callable[..., tuple[Path, dict[str, int]]],
+) -> None:
+    folder, counts = after_sft(dagger_weight=3, dagger_questions=4)
+    assert len(asked(folder / CORRECTIONS)) == 4 * FAILURES_CORRECTED
+    assert counts == {"demonstrations": 6, "dagger": 6 + 3 * 4 * FAILURES_CORRECTED}
+
+
+def test_at_a_temperature_of_zero_a_question_is_always_answered_alike(
+    after_sft: Callable[..., tuple[Path, dict[str, int]]],
+) -> None:
+    for temperature, alike in ((0.0, True), (1.0, False)):
+        folder, _ = after_sft(dagger_split="eval*2", dagger_temperature=temperature)
+        mistakes: dict[str, set[str]] = {}
+        for demonstration in load_demonstrations(folder / CORRECTIONS):
+            mistakes.setdefault(demonstration.question_id, set()).add(demonstration.turns[0].action)
+        assert all(len(actions) == 1 for actions in mistakes.values()) == alike
+
+
+def test_both_stages_train_in_mixed_precision(
+    tiny_config: MakeConfig, make_llama: Callable[..., Any], chat_tokenizer: Any
+) -> None:
+    model, mixed = make_llama(), []
+
+    def look(layer: Any, *_: Any) -> None:
+        if layer.training:
+            mixed.append(torch.is_autocast_enabled("cpu"))
+
+    model.model.layers[0].register_forward_hook(look)
+    train_sft(tiny_config(step_budget=6, precision="bf16", sft=SHORT), model, chat_tokenizer)
+    assert mixed == [True, True]
+
+
+def test_a_split_that_is_not_there_is_refused_before_anything_is_trained(
+    after_sft: Callable[..., tuple[Path, dict[str, int]]], tmp_path: Path
+) -> None:
+    with pytest.raises(
+        QuestionLoadError,
+        match=r"no question has split 'rl', which 'rl\*3' asks for; there are eval, train",
+    ):
+        after_sft(dagger_split="rl*3")
+    assert not list(tmp_path.rglob("*.jsonl"))
+
+
+def test_without_a_second_stage_its_split_is_of_no_account(
+    after_sft: Callable[..., tuple[Path, dict[str, int]]],
+) -> None:
+    folder, counts = after_sft(dagger_split="rl", dagger_epochs=0.0)
+    assert counts == {"demonstrations": 6}
+    assert not (folder / CORRECTIONS).exists()
