@@ -128,7 +128,7 @@ def _model_policy(name: str, prompt: Prompt, options: ModelOptions) -> BatchPoli
 
         return ModelPolicy(
             generator(options.temperature),
-            ChatLayout.of(tokenizer, **prompt.for_template),
+            ChatLayout.of(tokenizer, model, **prompt.for_template),
             prompt=prompt,
             max_tokens=window,
             max_new_tokens=options.max_new_tokens,

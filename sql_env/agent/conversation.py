@@ -50,9 +50,14 @@ class ChatLayout:
 
     Turns are encoded apart from the template, so that text from a database can never forge one
     of the template's special tokens.
+
+    Attributes:
+        end_id: the token with which the template ends a turn of the model.
+        stop_ids: that one, and whatever else the tokenizer and the model name as an end.
     """
 
     tokenizer: Any
+    end_id: int
     stop_ids: frozenset[int]
     before_system: tuple[int, ...]
     system_to_user: tuple[int, ...]
@@ -67,6 +72,7 @@ class ChatLayout:
     def of(
         cls,
         tokenizer: Any,
+        model: Any = None,
         *,
         tools: list[dict[str, Any]] | None = None,
         example: Sequence[dict[str, Any]] = (),
@@ -74,8 +80,11 @@ class ChatLayout:
     ) -> ChatLayout:
         """Read the layout off the tokenizer's chat template.
 
+        Where the template has no place for a system prompt, the first user turn begins with it.
+
         Args:
             tokenizer: a transformers tokenizer with a chat template and an end-of-sequence token.
+            model: its generation config may name more tokens that end a turn.
             tools: what the model may call; None where it writes its actions as text.
             example: chat messages that stand between the system prompt and the first user turn.
             template_kwargs: passed to the template; thinking is switched off unless asked for.
@@ -92,13 +101,23 @@ class ChatLayout:
             raise ChatTemplateError(f"the tokenizer of {tokenizer.name_or_path!r} has no eos token")
         options = {"enable_thinking": False, "tools": tools, **template_kwargs}
         pieces = partial(_pieces, tokenizer, options, example)
+        whole = ("system", "first", "action", "next")
+        try:
+            *_, assistant_to_user, next_user_to_assistant = pieces(*whole)
+        except ChatTemplateError as error:
+            pieces = partial(pieces, system_role=False)
+            try:
+                *_, assistant_to_user, next_user_to_assistant = pieces(*whole)
+            except ChatTemplateError:
+                raise error from None
         before_system, system_to_user, user_to_assistant = pieces("system", "first")
-        *_, assistant_to_user, next_user_to_assistant = pieces("system", "first", "action", "next")
+        end_id = _end_of_turn(tokenizer, assistant_to_user)
         to_tool = between = from_tool = ()
         if tools:
             called = ("system", "first", "action", "result", "other result")
             *_, to_tool, between, from_tool = pieces(*called)
-            untold = _pieces(tokenizer, {**options, "tools": None}, example, *called[:2])
+            silent = {**options, "tools": None}
+            untold = _pieces(tokenizer, silent, example, *called[:2], **pieces.keywords)
             if system_to_user == untold[1]:
                 raise ChatTemplateError(
                     f"the chat template of {tokenizer.name_or_path!r} has no tools: play with "
@@ -106,7 +125,8 @@ class ChatLayout:
                 )
         return cls(
             tokenizer=tokenizer,
-            stop_ids=frozenset({tokenizer.eos_token_id}),
+            end_id=end_id,
+            stop_ids=frozenset({end_id, tokenizer.eos_token_id, *_configured_ends(model)}),
             before_system=before_system,
             system_to_user=system_to_user,
             user_to_assistant=user_to_assistant,
@@ -150,24 +170,34 @@ class ChatLayout:
     def between(self, completion: Sequence[int], *, tools: bool = False) -> tuple[int, ...]:
         """From the end of `completion` to the next user turn, or to the results of tools.
 
-        A completion that stopped by itself has written its end of turn; one that ran into the
-        token limit has it written by the environment.
+        One that ran into the token limit, or ended the text instead of its turn, has its end of
+        turn written by the environment.
         """
         piece = self.assistant_to_tool if tools else self.assistant_to_user
-        stopped = bool(completion) and completion[-1] in self.stop_ids
-        return piece[1:] if stopped and piece and piece[0] in self.stop_ids else piece
+        if completion and completion[-1] == self.end_id and self.end_id in piece:
+            return piece[piece.index(self.end_id) + 1 :]
+        return piece
 
 
 def _pieces(
-    tokenizer: Any, options: dict[str, Any], example: Sequence[dict[str, Any]], *names: str
+    tokenizer: Any,
+    options: dict[str, Any],
+    example: Sequence[dict[str, Any]],
+    *names: str,
+    system_role: bool = True,
 ) -> list[tuple[int, ...]]:
     """What the template puts before, between and after some turns; the example is part of it."""
     from jinja2 import TemplateError
 
     turns = [_TURNS[name] for name in names]
+    system, first, *rest = [turns[0], *example, *turns[1:]]
+    if system_role:
+        messages = [system, first, *rest]
+    else:
+        messages = [{**first, "content": f"{system['content']}\n\n{first['content']}"}, *rest]
     try:
         text = tokenizer.apply_chat_template(
-            [turns[0], *example, *turns[1:]], tokenize=False, add_generation_prompt=True, **options
+            messages, tokenize=False, add_generation_prompt=True, **options
         )
     except TemplateError as error:
         raise ChatTemplateError(
@@ -184,6 +214,24 @@ def _pieces(
             )
         cut.append(before)
     return [tuple(tokenizer.encode(piece, add_special_tokens=False)) for piece in [*cut, text]]
+
+
+def _end_of_turn(tokenizer: Any, assistant_to_user: Sequence[int]) -> int:
+    """The token that ends the model's turn, which need not be the end of sequence.
+
+    Gemma's turns end with <end_of_turn>, its texts with <eos>.
+    """
+    marks = {*tokenizer.all_special_ids, *tokenizer.get_added_vocab().values()}
+    written = (token for token in assistant_to_user if tokenizer.decode([token]).strip())
+    first = next(written, None)
+    end: int = first if first in marks else tokenizer.eos_token_id
+    return end
+
+
+def _configured_ends(model: Any) -> list[int]:
+    configured = getattr(getattr(model, "generation_config", None), "eos_token_id", None)
+    listed = configured if isinstance(configured, list) else [configured]
+    return [token for token in listed if token is not None]
 
 
 @lru_cache(maxsize=8)
@@ -297,7 +345,7 @@ class Conversation:
 
     def add_assistant_text(self, text: str) -> None:
         """Add a turn the model should have written: supervised examples are built with it."""
-        self.add_completion([*self.layout.encode(text), self.layout.tokenizer.eos_token_id])
+        self.add_completion([*self.layout.encode(text), self.layout.end_id])
 
     def add_observation(self, turn: str | list[int]) -> None:
         """Close the model's turn, add the environment's, and open the next one."""

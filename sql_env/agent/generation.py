@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
+from sql_env.agent.conversation import ChatLayout
+
 logger = logging.getLogger(__name__)
 
 
@@ -139,7 +141,7 @@ def make_generator(
         copy_dtype: let the engine sample from a copy of the weights in this type.
         stragglers: the share of the turns that the engine may leave unfinished in a call.
     """
-    stop_ids = stop_ids_of(model, tokenizer)
+    stop_ids = sorted(ChatLayout.of(tokenizer, model).stop_ids)
     if engine:
         from sql_env.agent.engine.lockstep import LockstepEngine, UnsupportedModelError
 
@@ -161,10 +163,3 @@ def make_generator(
         pad_id=tokenizer.eos_token_id if pad_id is None else pad_id,
         sampling=sampling,
     )
-
-
-def stop_ids_of(model: Any, tokenizer: Any) -> list[int]:
-    """Every token that ends a turn: the tokenizer's, and those of the generation config."""
-    configured = model.generation_config.eos_token_id if model.generation_config else None
-    listed = configured if isinstance(configured, list) else [configured]
-    return sorted({tokenizer.eos_token_id, *listed} - {None})

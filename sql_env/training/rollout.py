@@ -114,7 +114,7 @@ def model_policy(model: Any, tokenizer: Any, config: GRPOConfig) -> ModelPolicy:
         copy_dtype=_copy_dtype(model, config),
         stragglers=STRAGGLERS,
     )
-    return _policy(generator, tokenizer, config)
+    return _policy(generator, model, tokenizer, config)
 
 
 def play_rollouts(
@@ -197,7 +197,7 @@ class TRLRollout:
         sharded = trainer.is_fsdp_enabled or trainer.is_deepspeed_enabled
         if self.config.engine == "generate" or trainer.use_vllm or sharded:
             self._shared = TrainerGenerator(trainer, self.config.max_new_tokens)
-            return _policy(self._shared, trainer.processing_class, self.config)
+            return _policy(self._shared, trainer.model, trainer.processing_class, self.config)
         model = trainer.accelerator.unwrap_model(trainer.model_wrapped)
         return model_policy(model, trainer.processing_class, self.config)
 
@@ -288,10 +288,10 @@ def question_id_of(prompt: Sequence[Message]) -> str:
     )
 
 
-def _policy(generator: Generator, tokenizer: Any, config: GRPOConfig) -> ModelPolicy:
+def _policy(generator: Generator, model: Any, tokenizer: Any, config: GRPOConfig) -> ModelPolicy:
     return ModelPolicy(
         generator,
-        ChatLayout.of(tokenizer, enable_thinking=config.enable_thinking),
+        ChatLayout.of(tokenizer, model, enable_thinking=config.enable_thinking),
         max_tokens=config.max_context_tokens,
         max_new_tokens=config.max_new_tokens,
     )

@@ -196,7 +196,7 @@ def tokens_and_labels(
     Args:
         ids_of: the tokens of every observation and action in it.
     """
-    end = layout.tokenizer.eos_token_id
+    end = layout.end_id
     talk = Conversation(layout, get_system_prompt(), ids_of[demonstration.turns[0].observation])
     learned: list[bool] = []
     for number, turn in enumerate(demonstration.turns):
