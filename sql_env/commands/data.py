@@ -76,6 +76,9 @@ def spider(
     hold_out: Annotated[
         int, typer.Option(min=0, help="With --wide: keep so many apart, on databases of their own.")
     ] = 0,
+    test: Annotated[
+        int, typer.Option(min=0, help="With --wide: so many more, to report results on, once.")
+    ] = 0,
     rl: Annotated[int, typer.Option(min=0, help="With --wide: so many more, for RL only.")] = 0,
     dagger: Annotated[
         int, typer.Option(min=0, help="With --wide: and so many more, for DAgger only.")
@@ -119,6 +122,7 @@ def spider(
                         split_by=split_by.by,
                         wide=wide,
                         hold_out=hold_out,
+                        test=test,
                         rl=rl,
                         dagger=dagger,
                         rl_core=rl_core,
@@ -128,6 +132,7 @@ def spider(
             settings = {
                 "wide": wide,
                 "hold_out": hold_out,
+                "test": test,
                 "rl": rl,
                 "dagger": dagger,
                 "rl_core": rl_core,

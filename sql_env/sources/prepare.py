@@ -39,6 +39,7 @@ def prepare_spider(
     split_by: SplitBy = "question",
     wide: bool = False,
     hold_out: int = 0,
+    test: int = 0,
     rl: int = 0,
     dagger: int = 0,
     rl_core: int = 0,
@@ -52,8 +53,10 @@ def prepare_spider(
         split_by: see `split`.
         wide: add the other training questions whose gold runs and returns rows.
         hold_out: keep whole databases with so many of these apart, in the split `unseen`.
-        rl: likewise, of the rest, in the split `rl`: for RL on databases that SFT on `wide` has
-            not shown.
+        test: likewise, of the rest, in the split `test`: neither its databases nor its gold
+            queries are in any other split.
+        rl: likewise, of what then remains, in the split `rl`: for RL on databases that SFT on
+            `wide` has not shown.
         dagger: likewise, of what then remains, in the split `dagger`: where a model after SFT
             makes mistakes for an expert to correct.
         rl_core: about so many of the core set's training questions, in the split `rl_core`: for
@@ -64,7 +67,7 @@ def prepare_spider(
         SourceError: a core database is not in the source, one of its gold queries does not run, or
             the arguments do not fit together.
     """
-    kept_apart = {"--hold-out": hold_out, "--rl": rl, "--dagger": dagger}
+    kept_apart = {"--hold-out": hold_out, "--test": test, "--rl": rl, "--dagger": dagger}
     if any(kept_apart.values()) and not wide:
         name = next(name for name, wanted in kept_apart.items() if wanted)
         raise SourceError(f"{name} takes its questions from the wide set: add --wide")
@@ -83,10 +86,12 @@ def prepare_spider(
         others, more_left_out = _wide(source, databases)
         left_out += more_left_out
         unseen, others = _apart(others, "unseen", "--hold-out", hold_out, seed)
+        # Drawn before what is trained on, so that what is asked for there does not change it.
+        tested, others = _apart(others, "test", "--test", test, seed, also=[*records, *unseen])
         # Nothing is measured on the other two, so they may share golds with the rest.
         for_rl, others = _apart(others, "rl", "--rl", rl, seed, leak_free=False)
         for_dagger, others = _apart(others, "dagger", "--dagger", dagger, seed, leak_free=False)
-        records += [*_marked(others, "wide"), *unseen, *for_rl, *for_dagger]
+        records += [*_marked(others, "wide"), *unseen, *tested, *for_rl, *for_dagger]
     return Prepared(records, left_out)
 
 
@@ -120,11 +125,14 @@ def _apart(
     seed: int,
     *,
     leak_free: bool = True,
+    also: Sequence[QuestionRecord] = (),
 ) -> tuple[list[QuestionRecord], list[QuestionRecord]]:
     """The questions of some whole databases, marked as `split`, and all the others."""
     chosen: set[str] = set()
     if at_least:
-        chosen = hold_out_databases(records, at_least, seed, option=option, leak_free=leak_free)
+        chosen = hold_out_databases(
+            records, at_least, seed, option=option, leak_free=leak_free, also=also
+        )
     taken = (record for record in records if record.database_name in chosen)
     others = [record for record in records if record.database_name not in chosen]
     return _marked(taken, split), others

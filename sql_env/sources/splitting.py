@@ -136,6 +136,7 @@ def hold_out_databases(
     *,
     option: str = "--hold-out",
     leak_free: bool = True,
+    also: Sequence[QuestionRecord] = (),
 ) -> set[str]:
     """Databases, drawn by seed, that together have at least so many questions.
 
@@ -145,6 +146,7 @@ def hold_out_databases(
     Args:
         option: what asked for them, for messages.
         leak_free: False lets golds be shared, where nothing is measured on these databases.
+        also: questions about still other databases, whose golds they must not have either.
 
     Raises:
         SourceError: there is no such choice.
@@ -167,7 +169,7 @@ def hold_out_databases(
         if missing:
             chosen.add(min((sizes[name], name) for name in pool if name not in chosen)[1])
         found = {record.difficulty for record in records if record.database_name in chosen}
-        apart = not leak_free or not _shared(records, chosen)
+        apart = not leak_free or not _shared([*records, *also], chosen)
         if chosen != {*sizes} and found == levels and apart:
             return chosen
     raise SourceError(

@@ -11,12 +11,13 @@ from sql_env.models import AnswerType, Difficulty, QuestionRecord
 
 RESULT_SIZES = ("empty", "one value", "one row", "2-5 rows", "6-20", "21-100", "over 100")
 MAX_TABLES = 5
-SPLITS = ("train", "rl_core", "eval", "unseen", "rl", "dagger", "wide")
+SPLITS = ("train", "rl_core", "eval", "unseen", "test", "rl", "dagger", "wide")
 _COLOURS = {
     "train": "#3b75af",
     "rl_core": "#7fb0dc",
     "eval": "#ef8636",
     "unseen": "#519e3e",
+    "test": "#c14f4f",
     "rl": "#8d69b8",
     "dagger": "#b8894f",
     "wide": "#c3cedb",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections import Counter
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 from dataset_layouts import SHOP_QUESTIONS, make_kaggle, make_shops, make_spider, write_json
 
+from sql_env.models import QuestionRecord
 from sql_env.questions import QuestionLoadError
 from sql_env.sources.prepare import Prepared, prepare_all, prepare_spider
 from sql_env.sources.raw import Source, SourceError
@@ -129,6 +131,45 @@ def test_dagger_databases_are_apart_from_rl_ones(tmp_path: Path) -> None:
     assert part(prepared, "rl") == part(prepare_spider(source, **settings), "rl")
 
 
+def test_test_databases_are_apart_from_all_others_whatever_else_is_asked_for(
+    tmp_path: Path,
+) -> None:
+    source = read_spider(make_shops(tmp_path, 60))
+    settings = {"databases": ["core"], "wide": True, "hold_out": 56}
+    with_test, without, with_all = (
+        prepare_spider(source, **settings, **more)
+        for more in ({"test": 56}, {}, {"test": 56, "rl": 64, "dagger": 56})
+    )
+    assert len(part(with_test, "test")) >= 56
+    assert part(with_test, "test") == part(with_all, "test")
+    _nothing_shared(with_all, "test")
+    for split in ("train", "eval", "unseen"):
+        assert part(with_test, split) == part(without, split) != []
+
+
+def test_test_databases_share_no_gold_with_the_core_set(tmp_path: Path) -> None:
+    """All of `make_spider`'s databases are asked the same questions."""
+    source = read_spider(make_spider(tmp_path, ("a", "b", "c", "d", "core")))
+    with pytest.raises(SourceError, match=r"^--test 5: no choice .* shares no gold query"):
+        prepare_spider(source, databases=["core"], wide=True, test=5)
+
+
+def _nothing_shared(prepared: Prepared, split: str) -> None:
+    """Neither a database nor a gold query of the split is in any other."""
+    held = part(prepared, split)
+    others = [record for record in prepared.records if record.split != split]
+    for traits in (_databases, _golds):
+        assert traits(held).isdisjoint(traits(others))
+
+
+def _databases(records: list[QuestionRecord]) -> set[str]:
+    return {record.database_name for record in records}
+
+
+def _golds(records: list[QuestionRecord]) -> set[str]:
+    return {normalised_sql(record.gold_sql) for record in records}
+
+
 def test_rl_core_questions_share_no_gold_with_those_to_train_on(tmp_path: Path) -> None:
     source = read_spider(make_shops(tmp_path))
     without = prepare_spider(source, databases=["core"])
@@ -225,7 +266,15 @@ def prepared(spider: Source) -> Prepared:
     return prepare_spider(spider, wide=True, hold_out=340)
 
 
-def part(prepared: Prepared, split: str) -> list:
+@pytest.fixture(scope="module")
+def recipe(spider: Source) -> Prepared:
+    """Every split that a training run wants."""
+    return prepare_spider(
+        spider, wide=True, hold_out=340, test=300, rl=800, dagger=600, rl_core=140
+    )
+
+
+def part(prepared: Prepared, split: str) -> list[QuestionRecord]:
     return [record for record in prepared.records if record.split == split]
 
 
@@ -298,3 +347,19 @@ class TestSpiderItself:
         assert record.gold_answer == 6 and record.answer_type == "integer"
         assert record.tables_involved == ["singer"] and record.difficulty == "easy"
         assert all(record.tables_involved for record in prepared.records)
+
+    @pytest.mark.parametrize("split", ["unseen", "test"])
+    def test_no_stage_of_training_sees_what_is_measured(self, recipe: Prepared, split: str) -> None:
+        assert len(part(recipe, split)) >= 300
+        _nothing_shared(recipe, split)
+
+    @pytest.mark.parametrize(
+        ("split", "count", "digest"),
+        [("eval", 203, "76008d8ca6ddd8c9"), ("unseen", 343, "006e1cd188431229")],
+    )
+    def test_what_was_measured_before_is_still_the_same(
+        self, recipe: Prepared, split: str, count: int, digest: str
+    ) -> None:
+        names = sorted(record.question_id for record in part(recipe, split))
+        assert len(names) == count
+        assert hashlib.sha256("\n".join(names).encode()).hexdigest().startswith(digest)
