@@ -34,7 +34,7 @@ docs: .venv/.dev  ## Build the documentation into site/
 space: .venv/.dev  ## Assemble the folder that `openenv push` takes, in build/space/
 	$(BIN)/python scripts/assemble_space.py
 
-bench: .venv/.bench  ## Run every benchmark; each prints ratios against peers
+bench: .venv/.dev  ## Run every benchmark; each prints ratios against peers
 	for script in benchmarks/*.py; do $(BIN)/python $$script || exit 1; done
 
 # torch first and pinned: a looser requirement would pull the newest CUDA build.
@@ -49,12 +49,8 @@ bench: .venv/.bench  ## Run every benchmark; each prints ratios against peers
 	touch $@
 
 .venv/.dev: .venv/.torch pyproject.toml
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[server,training,notebook,dev]'
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[server,training,inspect,skyrl,notebook,dev]'
 	touch $@ .venv/.training
-
-.venv/.bench: .venv/.dev
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[bench]'
-	touch $@
 
 clean:  ## Remove what was built (.venv included)
 	rm -rf .venv build dist site

@@ -5,7 +5,7 @@ Four ways to run the same gold queries, one after the other in every round, on t
 * raw: a pooled, read-only sqlite3 connection per database, `execute(sql).fetchall()`;
 * sandboxed: `Database.query(sql)`;
 * step: `SQLEnvironment.step(QUERY)`: sandbox, reward, text of the observation;
-* skyrl-gym: `SQLEnv.step("<sql>…</sql>")` of the peer that is nearest in kind (`bench` extra).
+* skyrl-gym: `SQLEnv.step("<sql>…</sql>")` of the peer that is nearest in kind (`skyrl` extra).
 
 Only the calls are timed, not the resets between them. A round visits every query once, so that a
 statement comes back only after all the others. "Repeated" rounds use the same texts again and let
@@ -165,7 +165,7 @@ def compare(rounds: int) -> bool:
         try:
             ways["skyrl-gym"] = SkyRLStep(db_dir.resolve(), Path(folder))
         except ImportError as error:
-            print(f"without skyrl-gym ({error}): pip install -e '.[bench]'", file=sys.stderr)
+            print(f"without skyrl-gym ({error}): pip install -e '.[skyrl]'", file=sys.stderr)
         results = {
             "repeated": measure(ways, records, rounds, new=False),
             "new": measure(ways, records, rounds, new=True),

@@ -1,6 +1,6 @@
 """Who is fooled, and who gets stuck? The same wrong answers and the same long query for everyone.
 
-SkyRL-Gym's SQL environment (`bench` extra) is the public environment that is nearest in kind. Both
+SkyRL-Gym's SQL environment (`skyrl` extra) is the public environment that is nearest in kind. Both
 judge the same queries, by the rules of Spider's own evaluation (rows are a multiset, order counts
 where the gold query has an ORDER BY, columns may be permuted), and both run one query that spends
 its time inside a single opcode, where SQLite cannot be interrupted.
@@ -167,7 +167,7 @@ def main() -> None:
         try:
             players["SkyRL-Gym"] = SkyRL(folder)
         except ModuleNotFoundError:
-            console.print("SkyRL-Gym is not installed: pip install '.[bench]'")
+            console.print("SkyRL-Gym is not installed: pip install '.[skyrl]'")
 
         table = Table("the agent's query", "is", *players)
         mistakes = dict.fromkeys(players, 0)

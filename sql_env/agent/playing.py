@@ -240,7 +240,7 @@ class RunningEpisode:
         self.planned = planned
         self.policy_seconds = 0.0
         self._seed = seed
-        self._steps: list[Step] = []
+        self.steps: list[Step] = []
         self._environment_seconds = 0.0
         self.observation: SQLObservation  # from `begin` on
 
@@ -257,7 +257,7 @@ class RunningEpisode:
         metadata = seen.metadata
         parts = metadata["reward_parts"]
         shown = seen.shown
-        self._steps.append(
+        self.steps.append(
             Step(
                 action.action_type,
                 action.argument,
@@ -286,7 +286,7 @@ class RunningEpisode:
             gold_answer=shortened_gold(record),
             sample=self.planned.sample,
             seed=self._seed,
-            steps=tuple(self._steps),
+            steps=tuple(self.steps),
             correct=metadata.get("correct", False),
             verdict=metadata.get("verdict", ""),
             stop_reason=metadata.get("stop_reason", BROKE_OFF if error else REPEATED),
