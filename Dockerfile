@@ -3,6 +3,9 @@
 #   docker build -t sql-env .
 #   docker run -p 8000:8000 sql-env                        # everybody who reaches the port may play
 #   docker run -p 8000:8000 -e SQL_ENV_TOKEN=… sql-env     # only who knows the token
+#
+# It answers to addresses, localhost and the names of Spaces; for others end with the whole command
+# and one more --allow-host.
 
 FROM python:3.11-slim AS build
 WORKDIR /build
@@ -23,4 +26,4 @@ ENV PATH=/opt/venv/bin:/usr/local/bin:/usr/bin:/bin PYTHONUNBUFFERED=1 ENABLE_WE
 EXPOSE 8000
 HEALTHCHECK --interval=30s --timeout=5s --start-period=60s \
     CMD ["python", "-c", "import urllib.request; urllib.request.urlopen('http://127.0.0.1:8000/health', timeout=4)"]
-CMD ["sql-env", "serve", "--host", "0.0.0.0", "--port", "8000", "--allow-unauthenticated"]
+CMD ["sql-env", "serve", "--host", "0.0.0.0", "--port", "8000", "--allow-unauthenticated", "--allow-host", "*.hf.space"]

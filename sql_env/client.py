@@ -17,10 +17,13 @@ from typing import Any
 import httpx
 from openenv.core.client_types import StepResult
 from openenv.core.env_client import EnvClient
+from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.protocol import State
 
 from sql_env.models import SQLAction, SQLObservation, SQLState
+
+_LOST = "The episode is lost; call reset() to begin another"
 
 
 class ServerError(RuntimeError):
@@ -34,8 +37,9 @@ class ServerError(RuntimeError):
 class SQLEnvClient(EnvClient[SQLAction, SQLObservation, SQLState]):
     """Plays on a server.
 
-    Every call raises `ConnectionError` when the server cannot be reached or has gone. The episode
-    is lost then; `reset` connects anew. A client that is too fast for its server waits.
+    Every call raises `ConnectionError` when the server cannot be reached or has gone, and
+    `TimeoutError` when it does not answer in time. The episode is lost then, and says so at the
+    next `step`; `reset` connects anew. A client that is too fast for its server waits.
 
     Args:
         base_url: "http://127.0.0.1:8000", or wherever `sql-env serve` listens.
@@ -92,6 +96,9 @@ class SQLEnvClient(EnvClient[SQLAction, SQLObservation, SQLState]):
     def _parse_state(self, payload: dict[str, Any]) -> SQLState:
         return SQLState.model_validate(payload)
 
+    _ws: ClientConnection | None
+    _interrupted = ""
+
     async def _connect_async(self) -> SQLEnvClient:
         try:
             await super()._connect_async()
@@ -104,19 +111,32 @@ class SQLEnvClient(EnvClient[SQLAction, SQLObservation, SQLState]):
             raise
         return self
 
-    async def _step_async(self, action: SQLAction, **kwargs: Any) -> StepResult[SQLObservation]:
-        # OpenEnv would connect again and send the step into a session that has no episode.
-        if self._ws is not None and self._ws.state in (State.CLOSING, State.CLOSED):
-            raise await self._lost()
-        return await super()._step_async(action, **kwargs)
-
     async def _send_and_receive(self, message: dict[str, Any]) -> dict[str, Any]:
+        if message["type"] == "reset":
+            self._interrupted = ""
+        # OpenEnv would connect again and send the message into a session that has no episode.
+        elif self._interrupted:
+            raise ConnectionError(f"{self._interrupted}. {_LOST}")
+        elif self._ws is not None and self._ws.state in (State.CLOSING, State.CLOSED):
+            raise await self._lost()
         try:
             with suppress(ConnectionClosed):  # a refusal may be waiting to be read
                 await self._send(message)
-            response = await self._receive()
+            response: dict[str, Any] = await self._receive()
         except ConnectionClosed as error:
             raise await self._lost() from error
+        except TimeoutError as error:
+            seconds = f"{self._message_timeout:g} s"
+            self._interrupted = (
+                f"{self.base_url} did not answer the last {message['type']} within {seconds}, and "
+                "what it did is not known"
+            )
+            raise TimeoutError(f"{self._interrupted}. {_LOST}") from error
+        except asyncio.CancelledError:
+            self._interrupted = (
+                f"the last {message['type']} was cancelled before {self.base_url} answered"
+            )
+            raise
         if response["type"] != "error":
             return response
         refusal = response["data"]
@@ -133,7 +153,4 @@ class SQLEnvClient(EnvClient[SQLAction, SQLObservation, SQLState]):
             frame = json.loads(await ws.recv()) if ws else {}
             if frame.get("type") == "error":
                 last_words = f": {frame['data']['message']}"
-        return ConnectionError(
-            f"the connection to {self.base_url} is gone{last_words}. "
-            "The episode is lost; call reset() to begin another"
-        )
+        return ConnectionError(f"the connection to {self.base_url} is gone{last_words}. {_LOST}")

@@ -16,7 +16,7 @@ from copy import copy
 from enum import StrEnum
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from sql_env.core.database import Database, Limits, QueryResult, Row, open_database, release
 from sql_env.core.render import render_query_result, render_schema, unknown_table
@@ -248,7 +248,7 @@ class SQLEnvironment:
             release(self._database)
         self._database, self._question, self._done = None, None, True
 
-    def another(self) -> SQLEnvironment:
+    def another(self) -> Self:
         """An environment with the same questions, databases and rules, for an episode beside this.
 
         Without an episode it holds no connection, so it can be sent to another process.
@@ -257,7 +257,7 @@ class SQLEnvironment:
         twin._database, twin._question, twin._done = None, None, True
         return twin
 
-    def __enter__(self) -> SQLEnvironment:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -40,6 +40,14 @@ def serve(
             "--allow-unauthenticated", help="Let everybody in on an address that others can reach."
         ),
     ] = False,
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="A name that clients reach the server by, besides its address: "
+            "box.example.org, *.example.org. Give it several times for several.",
+        ),
+    ] = None,
     idle_seconds: Annotated[
         float, typer.Option(help="Close a session after this long without a message.")
     ] = 900.0,
@@ -60,6 +68,7 @@ def serve(
             dataset=str(dataset) if dataset else None,
             token=token,
             allow_unauthenticated=allow_unauthenticated,
+            allow_hosts=tuple(allow_host or ()),
             max_sessions=max_sessions,
             idle_seconds=idle_seconds,
             hide_gold=hide_gold,

@@ -1,17 +1,22 @@
 """Who may come in: the first thing that sees a request, before a byte of its body is read.
 
-A client shows its token as `Authorization: Bearer …`. A browser cannot send that header with a
-WebSocket, so the page logs in once and gets a cookie, which is derived from the token and opens
-nothing else.
+Three questions, in this order. **Is it meant for this server?** `Host` must be an address or a
+name that the server is known by. A page of evil.example whose name suddenly leads to 127.0.0.1 (DNS
+rebinding) still says evil.example there. **Does another site's page send it?** `Origin`, where
+there is one, must be the server itself, port included. **Does it know the token?** A client shows
+it as `Authorization: Bearer …`. A browser cannot send that header with a WebSocket, so the page
+logs in once and gets a cookie, which is derived from the token and opens nothing else.
+
+`X-Forwarded-…` headers are not read: anybody can send them.
 """
 
 from __future__ import annotations
 
 import hashlib
 import hmac
-from http.cookies import CookieError, SimpleCookie
-from typing import Any
-from urllib.parse import urlsplit
+import ipaddress
+import re
+from typing import Any, NamedTuple
 
 from starlette.datastructures import Headers
 from starlette.responses import JSONResponse, RedirectResponse, Response
@@ -23,6 +28,8 @@ COOKIE = "sql_env_page"
 # What a health check and a person without a cookie need; none of it touches an environment.
 _OPEN_PATHS = ("/health", "/web/login")
 _OPEN_FOLDER = "/web/static/"
+_AUTHORITY = re.compile(r"(?P<name>[A-Za-z0-9_.-]+|\[[0-9A-Fa-f:.]+\])(:(?P<port>[0-9]{1,5}))?")
+_PORTS = {"http": 80, "https": 443}
 
 
 class AccessGuard:
@@ -47,9 +54,15 @@ class AccessGuard:
             await refusal(scope, receive, send)
 
     def _refusal(self, scope: Scope, headers: Headers) -> Response | None:
-        problem = self._foreign_page(headers) or self._exposed(scope)
+        hosts = headers.getlist("host")
+        host = Authority.parse(hosts[0]) if len(hosts) == 1 else None
+        if host is None:
+            return _answer(400, "one Host header is needed, with the name or address of the server")
+        problem = (
+            self._exposed(scope) or self._stranger(host) or _foreign_page(headers, host, hosts[0])
+        )
         if problem:
-            return JSONResponse({"detail": problem}, status_code=403)
+            return _answer(403, problem)
         if self._settings.token is None or self._knows_token(headers):
             return None
         path = scope["path"]
@@ -58,31 +71,31 @@ class AccessGuard:
                 return None
             if path in ("/", "/web") and "text/html" in headers.get("accept", ""):
                 return RedirectResponse("/web/login", status_code=303)
-        return JSONResponse(
-            {"detail": "a token is needed: send the header 'Authorization: Bearer <token>'"},
-            status_code=401,
-            headers={"WWW-Authenticate": "Bearer"},
-        )
+        refusal = _answer(401, "a token is needed: send the header 'Authorization: Bearer <token>'")
+        refusal.headers["WWW-Authenticate"] = "Bearer"
+        return refusal
 
     def _knows_token(self, headers: Headers) -> bool:
         assert self._settings.token is not None
         scheme, _, given = headers.get("authorization", "").partition(" ")
         if scheme.lower() == "bearer" and _same(given.strip(), self._settings.token):
             return True
-        try:
-            morsel = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
-        except CookieError:
-            return False
-        return morsel is not None and _same(morsel.value, self._cookie)
+        cookies = (part.partition("=") for part in headers.get("cookie", "").split(";"))
+        return any(
+            name.strip() == COOKIE and _same(value, self._cookie) for name, _, value in cookies
+        )
 
-    def _foreign_page(self, headers: Headers) -> str:
-        """Another site's page, open in this machine's browser, must not play on this machine."""
-        origin, host = headers.get("origin"), headers.get("host", "")
-        if not origin or not is_loopback(urlsplit(f"//{host}").hostname or ""):
+    def _stranger(self, host: Authority) -> str:
+        """The request was meant for another server, or for a name that leads here by a trick."""
+        name, own = host.name, self._settings.host.lower().strip("[]")
+        if name in ("localhost", own) or (host.address and host.address.is_loopback):
             return ""
-        if urlsplit(origin).netloc == host:
-            return ""
-        return f"a page of {origin} may not use this server: open http://{host}/web instead"
+        if host.address and not is_loopback(own):
+            return ""  # no one can make an address lead elsewhere
+        for allowed in map(str.lower, self._settings.allow_hosts):
+            if name == allowed or (allowed[0] == "*" and name.endswith(allowed[1:])):
+                return ""
+        return f"this server does not go by the name of {name}: start it with --allow-host {name}"
 
     def _exposed(self, scope: Scope) -> str:
         """The settings promise loopback only; whoever runs the app may have bound it elsewhere."""
@@ -97,6 +110,46 @@ class AccessGuard:
         )
 
 
+class Authority(NamedTuple):
+    """A host and, where it is given, a port: what `Host` holds, and `Origin` after its scheme."""
+
+    name: str
+    port: int | None
+    address: ipaddress.IPv4Address | ipaddress.IPv6Address | None
+
+    @classmethod
+    def parse(cls, text: str) -> Authority | None:
+        """None for what is no authority."""
+        found = _AUTHORITY.fullmatch(text)
+        if found is None:
+            return None
+        name = found["name"].lower().removesuffix(".").strip("[]")
+        try:
+            address = ipaddress.ip_address(name)
+        except ValueError:
+            if found["name"][0] == "[":
+                return None
+            address = None
+        return cls(str(address or name), int(found["port"]) if found["port"] else None, address)
+
+
+def _foreign_page(headers: Headers, host: Authority, shown: str) -> str:
+    origins = headers.getlist("origin")
+    if not origins:
+        return ""
+    scheme, _, rest = origins[0].partition("://")
+    origin, default = Authority.parse(rest), _PORTS.get(scheme)
+    if (
+        len(origins) == 1
+        and default
+        and origin
+        and origin.name == host.name
+        and (origin.port or default) == (host.port or default)
+    ):
+        return ""
+    return f"pages of other sites may not use this server: open http://{shown}/web instead"
+
+
 def page_cookie(token: str) -> str:
     """The cookie that stands for `token` in a browser."""
     return hmac.new(token.encode(), b"sql-env page", hashlib.sha256).hexdigest()
@@ -109,6 +162,10 @@ def token_matches(given: str, settings: ServerSettings) -> bool:
 
 def _same(given: str, wanted: str) -> bool:
     return hmac.compare_digest(given.encode(), wanted.encode())
+
+
+def _answer(status: int, detail: str) -> JSONResponse:
+    return JSONResponse({"detail": detail}, status_code=status)
 
 
 async def _send_before_accept(response: Response, send: Send) -> None:

@@ -3,8 +3,9 @@
     sql-env serve                                   # or, without the command line:
     uvicorn --factory sql_env.server.app:create
 
-OpenEnv's `create_app` gives the protocol; around it stand two guards (`access`, `traffic`) and
-before its routes the page.
+OpenEnv's `create_app` gives the plain HTTP routes that are on a list here; `sessions` is `/ws`, and
+`page` what people see. Around all stand two guards (`access`, `traffic`), and below them uvicorn
+with a clock (`connections`).
 """
 
 from __future__ import annotations
@@ -20,19 +21,28 @@ import uvicorn
 from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse
 from openenv.core.env_server.http_server import create_app
-from openenv.core.env_server.types import ConcurrencyConfig
+from starlette.routing import Route, WebSocketRoute
 
+from sql_env.core.database import MOST_CONNECTIONS
 from sql_env.environment import EpisodeError, UnknownQuestionError
 from sql_env.models import SQLAction, SQLObservation, SQLState
 from sql_env.questions import Dataset
 from sql_env.server.access import AccessGuard
+from sql_env.server.connections import HttpConnection, WebSocketConnection
 from sql_env.server.page import page_routes
 from sql_env.server.served_environment import ENV_NAME, ResetOptionError, ServedEnvironment
+from sql_env.server.sessions import Sessions
 from sql_env.server.settings import ServerSettings
-from sql_env.server.traffic import TrafficLimits
+from sql_env.server.traffic import RequestLimits
 
 # How the settings reach worker processes, which import this module by its name.
 _SETTINGS_VARIABLE = "SQL_ENV_SERVER_SETTINGS"
+# What OpenEnv serves here. Whatever else it has, or comes to have, stays closed.
+_OPENENV_PATHS = (
+    *("/health", "/metadata", "/schema", "/openapi.json", "/reset", "/step", "/state"),
+    "/list_environments",
+    *(f"/{{env_name}}/{name}" for name in ("splits", "tasks", "num_tasks", "task", "task_range")),
+)
 _STATUS_OF: dict[type[Exception], int] = {
     EpisodeError: 409,
     UnknownQuestionError: 404,
@@ -48,30 +58,21 @@ def build_app(settings: ServerSettings) -> FastAPI:
     """
     dataset = Dataset.at(settings.dataset) if settings.dataset else Dataset.embedded()
     questions = dataset.load()
-    threads = ThreadPoolExecutor(settings.max_sessions, thread_name_prefix="step")
-    known: set[str] = set()
-
-    # A named function: OpenEnv puts a factory's name, or else its whole repr, into its errors.
-    def sql_environment() -> ServedEnvironment:
-        return ServedEnvironment(
-            questions, dataset.db_dir, threads, known, hide_gold=settings.hide_gold
-        )
-
-    app = create_app(
-        sql_environment,
-        SQLAction,
-        SQLObservation,
-        env_name=ENV_NAME,
-        state_cls=SQLState,
-        # The timeout is for sessions opened over HTTP; WebSockets are closed by `traffic`, sooner.
-        concurrency_config=ConcurrencyConfig(
-            max_concurrent_envs=settings.max_sessions, session_timeout=2 * settings.idle_seconds
-        ),
+    # More would only wait for a connection to a database.
+    threads = ThreadPoolExecutor(min(settings.max_sessions, MOST_CONNECTIONS), "play")
+    template = ServedEnvironment(questions, dataset.db_dir, threads, hide_gold=settings.hide_gold)
+    app: FastAPI = create_app(
+        template.another, SQLAction, SQLObservation, env_name=ENV_NAME, state_cls=SQLState
     )
-    app.router.routes[:0] = page_routes(settings, questions)
+    app.router.routes = [
+        *page_routes(settings, questions),
+        WebSocketRoute("/ws", Sessions(template.another, settings)),
+        Route("/mcp", _no_tools, methods=["POST"]),
+        *(route for route in app.router.routes if getattr(route, "path", "") in _OPENENV_PATHS),
+    ]
     for error, status in _STATUS_OF.items():
         app.add_exception_handler(error, _answer_with(status))
-    app.add_middleware(TrafficLimits, settings=settings)
+    app.add_middleware(RequestLimits, settings=settings)
     app.add_middleware(AccessGuard, settings=settings)
     return app
 
@@ -94,11 +95,22 @@ def create() -> FastAPI:
     return app
 
 
+async def _no_tools(_: Request) -> JSONResponse:
+    """OpenEnv asks every server for this route; its own makes sessions that nobody ends."""
+    error = {"code": -32601, "message": "there are no MCP tools here: play over /ws"}
+    return JSONResponse({"jsonrpc": "2.0", "error": error, "id": None})
+
+
 def uvicorn_options(settings: ServerSettings) -> dict[str, Any]:
     """How uvicorn is set up for these settings."""
     return {
         "log_level": "warning",
-        # `traffic` answers a large message; this is for one too large to be read at all.
+        "http": HttpConnection,
+        "ws": WebSocketConnection,
+        "timeout_keep_alive": settings.request_seconds,
+        "limit_concurrency": settings.max_connections,
+        "proxy_headers": False,
+        # `sessions` answers a large message; this is for one too large to be read at all.
         "ws_max_size": 8 * settings.max_message_bytes,
         # Messages are small: to compress them costs more time than it saves, and memory.
         "ws_per_message_deflate": False,

@@ -60,7 +60,8 @@ def page_routes(settings: ServerSettings, questions: Sequence[QuestionRecord]) -
                 page_cookie(settings.token),
                 httponly=True,
                 samesite="strict",
-                secure=request.url.scheme == "https",
+                # Behind a proxy that ends TLS, the browser alone knows.
+                secure=request.headers.get("origin", "").startswith("https:"),
             )
         return response
 

@@ -5,9 +5,13 @@ question (`difficulty`, `database`), and `details`, with which an observation al
 result as a grid and, after the last step, the gold answer. And it takes one away: no message that
 leaves it names a file of this machine.
 
-A step takes some 80 microseconds, less than handing it to a thread. So a step that is sure to be
-short is played in the server's event loop. Nobody can say beforehand how long a query takes: it is
-tried for a millisecond, and only one that needs more goes to a thread, with the whole of its time.
+**Where steps run.** The event loop moves bytes and parses messages; it never compiles, runs or
+judges anything. Every reset and step is played in one pool of threads, which all sessions share.
+SQLite leaves the interpreter to others while it compiles and runs, so a statement that takes its
+whole deadline keeps a thread busy and nobody waiting. Handing a step over and back costs some tens
+of microseconds. A session has one step under way at most, so with no more sessions than threads
+none ever waits for a thread; with more, a step waits only while as many others as there are
+threads run into their deadlines.
 """
 
 from __future__ import annotations
@@ -15,31 +19,18 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-import sqlite3
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
-from copy import copy
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from openenv.core.env_server.interfaces import Environment
 from openenv.core.env_server.types import EnvironmentMetadata
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from sql_env import __version__
-from sql_env.core.database import (
-    Database,
-    ErrorKind,
-    Limits,
-    QueryResult,
-)
-from sql_env.environment import (
-    SAMPLE_ROWS,
-    EpisodeError,
-    SQLEnvironment,
-    UnknownQuestionError,
-    table_name,
-)
+from sql_env.environment import EpisodeError, SQLEnvironment, UnknownQuestionError
 from sql_env.models import QuestionRecord, SQLAction, SQLObservation, SQLState
 from sql_env.questions import filter_questions
 from sql_env.server.details import grid, schema_details
@@ -49,9 +40,7 @@ DESCRIPTION = (
     "A question about a SQL database whose schema is hidden. DESCRIBE and SAMPLE tables, QUERY "
     "them read-only, ANSWER once; every step is scored."
 )
-# What the event loop may spend on one step.
-SHORT = Limits(seconds=0.001, rows=200, bytes=200_000)
-SHORT_CHARACTERS = 4_000
+Name = Annotated[str, Field(max_length=255)]
 
 _log = logging.getLogger(__name__)
 
@@ -66,12 +55,12 @@ class ResetOptions(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     seed: int | None = None
-    episode_id: str | None = Field(default=None, max_length=255)
-    question_id: str | None = None
-    split: str | None = None
+    episode_id: Name | None = None
+    question_id: Name | None = None
+    split: Name | None = None
     index: int | None = None
-    difficulty: str | None = None
-    database: str | None = None
+    difficulty: Name | None = None
+    database: Name | None = None
     details: bool = False
 
 
@@ -81,8 +70,7 @@ class ServedEnvironment(SQLEnvironment, Environment[SQLAction, SQLObservation, S
     Args:
         questions: the records, shared by all sessions.
         db_dir: where their databases lie.
-        threads: where steps are played that may take long; shared, one thread a session at most.
-        known: ids of questions whose gold result is at hand; shared, and added to.
+        threads: where resets and steps are played.
         hide_gold: never show the gold answer, not even after the episode.
     """
 
@@ -91,114 +79,74 @@ class ServedEnvironment(SQLEnvironment, Environment[SQLAction, SQLObservation, S
         questions: Sequence[QuestionRecord],
         db_dir: Path,
         threads: Executor,
-        known: set[str],
         *,
         hide_gold: bool = False,
     ) -> None:
         Environment.__init__(self)
         SQLEnvironment.__init__(self, db_dir=db_dir, questions=questions)
         self._threads = threads
-        self._known = known
         self._hide_gold = hide_gold
         self._details = False
-        self._retired = False
-        self._tried: QueryResult | None = None
 
     # -- the episode -------------------------------------------------------------------------
 
+    # `self` is positional: the names of options come from clients.
+
     def reset(
-        self, seed: int | None = None, episode_id: str | None = None, **options: Any
+        self, /, seed: int | None = None, episode_id: str | None = None, **options: Any
     ) -> SQLObservation:
         """Begin an episode; see `ResetOptions`.
 
         Raises:
-            EpisodeError: the session was closed, or the question cannot be played here.
+            EpisodeError: the question cannot be played here.
             ResetOptionError: an option is unknown or malformed.
             UnknownQuestionError: nothing matches the options.
         """
-        chosen = self._choose(seed=seed, episode_id=episode_id, **options)
-        return self._begin(chosen)
+        chosen = _parse_options({"seed": seed, "episode_id": episode_id, **options})
+        if chosen.difficulty or chosen.database:
+            chosen = self._draw(chosen)
+        try:
+            observation = super().reset(
+                chosen.seed,
+                chosen.episode_id,
+                question_id=chosen.question_id,
+                split=chosen.split,
+                index=chosen.index,
+            )
+        except (OSError, ValueError) as error:
+            # Their messages name files of this machine, or quote the gold query.
+            _log.exception("the question of %s cannot be played", chosen)
+            self.close()
+            raise EpisodeError(
+                "this question cannot be played: its database or gold query does not work here; "
+                "the server's log has the details"
+            ) from error
+        self._details = chosen.details
+        return self._with_details(observation)
 
-    async def reset_async(
-        self, seed: int | None = None, episode_id: str | None = None, **options: Any
-    ) -> SQLObservation:
-        """Begin an episode without keeping other sessions waiting."""
-        chosen = self._choose(seed=seed, episode_id=episode_id, **options)
-        if chosen.question_id in self._known:
-            return self._begin(chosen)
-        return await asyncio.get_running_loop().run_in_executor(self._threads, self._begin, chosen)
+    async def reset_async(self, /, **options: Any) -> SQLObservation:
+        """Begin an episode in a thread."""
+        return await self._in_thread(partial(self.reset, **options))
 
     def step(self, action: SQLAction, timeout_s: float | None = None, **_: Any) -> SQLObservation:
         """Play one action; see `SQLEnvironment.step`."""
         return self._with_details(super().step(action, timeout_s), action)
 
-    async def step_async(
-        self, action: SQLAction, timeout_s: float | None = None, **_: Any
-    ) -> SQLObservation:
-        """Play one action without keeping other sessions waiting."""
-        if self._is_short(action):
-            return self.step(action)
-        return await asyncio.get_running_loop().run_in_executor(self._threads, self.step, action)
+    async def step_async(self, action: SQLAction, /, **_: Any) -> SQLObservation:
+        """Play one action in a thread."""
+        return await self._in_thread(partial(self.step, action))
 
-    def close(self) -> None:
-        """End the session for good: its place is given to somebody else."""
-        self._retired = True
-        super().close()
+    async def _in_thread(self, play: Callable[[], SQLObservation]) -> SQLObservation:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, play)
 
-    # -- short steps -------------------------------------------------------------------------
-
-    def _is_short(self, action: SQLAction) -> bool:
-        """The step takes a millisecond or two at most. A result found on the way is kept."""
-        self._tried = None
-        if self._question is None or self._done:
-            return True  # an error
-        if len(action.argument) > SHORT_CHARACTERS or len(self._gold.pool) > SHORT.rows:
-            return False
-        kind, argument = action.action_type.strip().upper(), action.argument.strip()
-        if kind == "ANSWER":
-            return self._last_result is None or len(self._last_result.rows) <= SHORT.rows
-        if kind == "QUERY":
-            tried = self._brief.query(argument)
-        elif kind == "SAMPLE" and (schema := self._db.schema(table_name(argument))):
-            tried = self._brief.sample(schema.name, SAMPLE_ROWS)
-        else:
-            return True
-        if tried.error_kind in (ErrorKind.TIMEOUT, ErrorKind.TOO_LARGE):
-            return False
-        self._tried = tried
-        return True
-
-    def _query(self, sql: str) -> QueryResult:
-        return self._take_tried() or super()._query(sql)
-
-    def _first_rows(self, table: str) -> QueryResult:
-        return self._take_tried() or super()._first_rows(table)
-
-    def _take_tried(self) -> QueryResult | None:
-        tried, self._tried = self._tried, None
-        return tried
-
-    def _open(self, question: QuestionRecord) -> None:
-        before = self._database
-        super()._open(question)
-        if self._database is not before:
-            self._brief: Database = copy(self._db)  # the same file and connections
-            self._brief.limits = SHORT
+    @property
+    def playing(self) -> bool:
+        """An episode is under way."""
+        return not self._done
 
     # -- inside ------------------------------------------------------------------------------
 
-    def _choose(self, **options: Any) -> ResetOptions:
-        """The options of a reset with the question they lead to."""
-        if self._retired:
-            raise EpisodeError("this session is closed: connect again")
-        chosen = _parse_options(options)
-        if chosen.difficulty is None and chosen.database is None:
-            question = self._pick(chosen.seed, chosen.question_id, chosen.split, chosen.index)
-        else:
-            question = self._draw(chosen)
-        return chosen.model_copy(update={"question_id": question.question_id})
-
-    def _draw(self, chosen: ResetOptions) -> QuestionRecord:
+    def _draw(self, chosen: ResetOptions) -> ResetOptions:
         pool = filter_questions(
             self.questions,
             split=chosen.split,
@@ -211,24 +159,8 @@ class ServedEnvironment(SQLEnvironment, Environment[SQLAction, SQLObservation, S
                 f"database={chosen.database!r}: leave one of them out"
             )
         fresh = [record for record in pool if record is not self._question]
-        return random.Random(chosen.seed).choice(fresh or pool)
-
-    def _begin(self, chosen: ResetOptions) -> SQLObservation:
-        try:
-            observation = super().reset(
-                chosen.seed, chosen.episode_id, question_id=chosen.question_id
-            )
-        except (OSError, sqlite3.Error, ValueError) as error:
-            # Their messages name files of this machine, or quote the gold query.
-            _log.exception("the question %s cannot be played", chosen.question_id)
-            raise EpisodeError(
-                "this question cannot be played: its database or gold query does not work here; "
-                "the server's log has the details"
-            ) from error
-        assert chosen.question_id is not None
-        self._known.add(chosen.question_id)
-        self._details = chosen.details
-        return self._with_details(observation)
+        question = random.Random(chosen.seed).choice(fresh or pool)
+        return chosen.model_copy(update={"question_id": question.question_id})
 
     def _with_details(
         self, observation: SQLObservation, action: SQLAction | None = None
@@ -309,8 +241,14 @@ def _parse_options(options: dict[str, Any]) -> ResetOptions:
     try:
         return ResetOptions.model_validate(options)
     except ValidationError as error:
-        problems = "; ".join(
-            f"{'.'.join(map(str, item['loc']))}: {item['msg']}" for item in error.errors()
-        )
         known = ", ".join(ResetOptions.model_fields)
-        raise ResetOptionError(f"reset cannot use {problems}. Its options are {known}") from error
+        raise ResetOptionError(
+            f"reset cannot use {problems_of(error)}. Its options are {known}"
+        ) from error
+
+
+def problems_of(error: ValidationError) -> str:
+    """What is wrong, without repeating what was sent, which may be long."""
+    return "; ".join(
+        f"{'.'.join(map(str, item['loc']))[:80]}: {item['msg']}" for item in error.errors()[:5]
+    )

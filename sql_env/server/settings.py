@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import ipaddress
 import json
+import re
 import socket
 from dataclasses import asdict, dataclass, field
+
+_HOST_PATTERN = re.compile(r"(\*\.)?[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*")
 
 
 class ServerSettingsError(ValueError):
@@ -16,7 +19,14 @@ class ServerSettingsError(ValueError):
 class ServerSettings:
     """Where to listen, what to serve and what a client may cost.
 
-    The session bound holds in each worker process; the other bounds hold for one connection.
+    The bounds on sessions and connections hold in each worker process, the others for one
+    connection.
+
+    Args:
+        allow_hosts: names under which clients reach the server besides its own address;
+            `*.example.org` stands for every name that ends so.
+        request_seconds: how long a client may take to send a request it has begun, or to read an
+            answer; and how long a session without an episode keeps its place when all are taken.
     """
 
     host: str = "127.0.0.1"
@@ -25,9 +35,11 @@ class ServerSettings:
     dataset: str | None = None
     token: str | None = field(default=None, repr=False)
     allow_unauthenticated: bool = False
+    allow_hosts: tuple[str, ...] = ()
     max_sessions: int = 256
     idle_seconds: float = 900.0
-    max_message_bytes: int = 256 * 1024
+    request_seconds: float = 10.0
+    max_message_bytes: int = 64 * 1024
     messages_per_second: float = 2000.0
     hide_gold: bool = False
 
@@ -43,13 +55,30 @@ class ServerSettings:
                 "Give one with --token or in SQL_ENV_TOKEN, let everybody in with "
                 "--allow-unauthenticated, or stay on --host 127.0.0.1"
             )
-        for name in ("workers", "max_sessions", "idle_seconds", "max_message_bytes"):
+        for name in self.allow_hosts:
+            if not _HOST_PATTERN.fullmatch(name):
+                raise ServerSettingsError(
+                    f"--allow-host {name}: give a name like box.example.org or *.example.org, "
+                    "without a port"
+                )
+        for name in (
+            "workers",
+            "max_sessions",
+            "idle_seconds",
+            "request_seconds",
+            "max_message_bytes",
+        ):
             if getattr(self, name) <= 0:
                 raise ServerSettingsError(f"{name} is {getattr(self, name)}: it must be positive")
         if self.messages_per_second < 1:
             raise ServerSettingsError(
                 f"messages_per_second is {self.messages_per_second}: give 1 or more"
             )
+
+    @property
+    def max_connections(self) -> int:
+        """A session needs one; the rest are for the page and plain HTTP."""
+        return 2 * self.max_sessions + 64
 
     def listen(self) -> socket.socket:
         """The socket to serve on.
@@ -77,7 +106,8 @@ class ServerSettings:
     @classmethod
     def from_json(cls, text: str) -> ServerSettings:
         """The settings that `to_json` wrote."""
-        return cls(**json.loads(text))
+        values = json.loads(text)
+        return cls(**values | {"allow_hosts": tuple(values["allow_hosts"])})
 
 
 def is_loopback(host: str) -> bool:

@@ -6,11 +6,12 @@ from collections.abc import Callable
 
 import httpx
 import pytest
+from raw import Raw
 from serving import Running
 from starlette.testclient import TestClient
 from websockets.exceptions import InvalidStatus
 
-from sql_env.server.access import COOKIE
+from sql_env.server.access import COOKIE, page_cookie
 from sql_env.server.settings import ServerSettings
 
 TOKEN = "a-token-that-nobody-guesses"
@@ -59,7 +60,7 @@ def test_a_refusal_comes_before_the_body_is_read(guarded: Running) -> None:
     import socket
 
     with socket.create_connection(("127.0.0.1", guarded.port), timeout=10) as raw:
-        raw.sendall(b"POST /reset HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n")
+        raw.sendall(b"POST /reset HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n")
         assert raw.recv(100).startswith(b"HTTP/1.1 401")
 
 
@@ -91,10 +92,118 @@ def test_the_page_asks_for_the_token_and_remembers_it(guarded: Running) -> None:
 
 
 def test_the_cookie_is_no_token(guarded: Running) -> None:
-    from sql_env.server.access import page_cookie
-
     bearer = {"Authorization": f"Bearer {page_cookie(TOKEN)}"}
     assert guarded.get("/state", headers=bearer).status_code == 401
+
+
+def statuses(server: Running, *headers: str) -> set[int]:
+    """What plain HTTP and a WebSocket answer to the same headers."""
+    filled = [header.format(port=server.port) for header in headers]
+    with Raw(server.port) as http, Raw(server.port) as socket:
+        plain, upgraded = http.request("/state", *filled), socket.upgrade(*filled)
+    return {plain, 200 if upgraded == 101 else upgraded}
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "localhost", "LocalHost", "localhost.", "localhost:{port}", "127.0.0.1", "127.0.0.1:{port}",
+        "127.1.2.3:{port}", "[::1]", "[::1]:{port}", "[0:0:0:0:0:0:0:1]", "localhost:9000",
+    ],
+)  # fmt: skip
+def test_this_machine_goes_by_these_names(music_server: Running, host: str) -> None:
+    assert statuses(music_server, f"Host: {host}") == {200}
+    assert statuses(music_server, f"Host: {host}", f"Origin: http://{host}") == {200}
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "evil.example", "evil.example:{port}", "EVIL.EXAMPLE.", "localhost.evil.example",
+        "127.0.0.1.evil.example", "evil-localhost", "xlocalhost", "localhost..",
+        "192.168.1.5:{port}", "0.0.0.0:{port}", "[::]", "[fe80::1]", "[::ffff:7f00:1]",
+        "2130706433", "0x7f.1", "127.1", "0177.0.0.1", "foo.localhost",
+    ],
+)  # fmt: skip
+def test_a_name_that_suddenly_leads_here_is_refused(music_server: Running, host: str) -> None:
+    """DNS rebinding: the browser believes it is talking to evil.example all the time."""
+    for origin in ([], [f"Origin: http://{host}"], ["Origin: http://127.0.0.1:{port}"]):
+        assert statuses(music_server, f"Host: {host}", *origin) == {403}
+    forwarded = ["X-Forwarded-Host: localhost", "Forwarded: host=localhost;for=127.0.0.1"]
+    assert statuses(music_server, f"Host: {host}", *forwarded) == {403}
+
+
+@pytest.mark.parametrize(
+    "hosts",
+    [
+        [], [""], ["[::1"], ["::1"], ["[::1]x"], ["[evil]"], ["localhost:"], ["localhost:x"],
+        ["localhost:1:2"], ["localhost/"], ["a@localhost"], ["local host"], ["localhost,localhost"],
+        ["localhost", "localhost"], ["localhost", "evil.example"], ["lócalhost"], ["localhost:٣"],
+    ],
+)  # fmt: skip
+def test_what_is_no_host_is_a_bad_request(music_server: Running, hosts: list[str]) -> None:
+    encoded = [host.encode().decode("latin-1") for host in hosts]
+    assert statuses(music_server, *(f"Host: {host}" for host in encoded)) == {400}
+
+
+@pytest.mark.parametrize(
+    "origin",
+    [
+        "http://evil.example", "http://evil.example:{port}", "http://127.0.0.1:9000",
+        "http://127.0.0.1", "http://localhost:{port}", "null", "",
+        "https://127.0.0.1", "file://", "ftp://127.0.0.1:{port}", "127.0.0.1:{port}", "http://[::1",
+        "http://127.0.0.1:{port}/", "http://127.0.0.1:{port}@evil.example", "chrome-extension://x",
+    ],
+)  # fmt: skip
+def test_pages_of_other_origins_are_refused(music_server: Running, origin: str) -> None:
+    headers = ("Host: 127.0.0.1:{port}", f"Origin: {origin}")
+    assert statuses(music_server, *headers) == {403}
+
+
+def test_of_two_origins_none_is_right(music_server: Running) -> None:
+    own = "Origin: http://127.0.0.1:{port}"
+    host = "Host: 127.0.0.1:{port}"
+    assert statuses(music_server, host, own) == {200}
+    assert statuses(music_server, host, own, own) <= {400, 403}
+
+
+def test_the_pages_cookie_does_not_help_another_page(guarded: Running) -> None:
+    cookie = f"Cookie: {COOKIE}={page_cookie(TOKEN)}"
+    host = "Host: 127.0.0.1:{port}"
+    assert statuses(guarded, host, cookie, "Origin: http://127.0.0.1:{port}") == {200}
+    assert statuses(guarded, host, cookie, "Origin: http://127.0.0.1:9000") == {403}
+    assert statuses(guarded, "Host: evil.example:{port}", cookie) == {403}
+    evil = ("Host: evil.example:9000", "Origin: http://evil.example:9000")
+    assert statuses(guarded, *evil, cookie) == {403}
+    assert statuses(guarded, *evil, f"Authorization: Bearer {TOKEN}") == {403}
+
+
+def test_other_names_are_allowed_one_by_one_or_by_their_end(serve: Callable[..., Running]) -> None:
+    server = serve(allow_hosts=("Box.example.org", "*.hf.space"))
+    for name in ("box.example.org", "BOX.example.org.", "me-sql.hf.space", "a.b.hf.space:443"):
+        assert statuses(server, f"Host: {name}") == {200}
+        origin = f"Origin: https://{name.removesuffix(':443')}"
+        assert statuses(server, f"Host: {name}", origin) == {200}
+    for name in ("example.org", "x.box.example.org", "hf.space", "evilhf.space", "hf.space.evil"):
+        assert statuses(server, f"Host: {name}") == {403}
+    foreign = "Origin: https://other.hf.space"
+    assert statuses(server, "Host: me-sql.hf.space", foreign) == {403}
+
+
+def test_a_server_for_others_answers_to_every_address_and_to_no_strange_name(
+    serve: Callable[..., Running],
+) -> None:
+    """Nobody can make an address lead elsewhere; a port may be forwarded under any of them."""
+    server = serve(host="0.0.0.0", allow_unauthenticated=True)
+    for host in ("localhost", "192.168.1.5:{port}", "0.0.0.0:{port}", "[fe80::1]:9000", "10.0.0.1"):
+        assert statuses(server, f"Host: {host}") == {200}
+        assert statuses(server, f"Host: {host}", "Origin: http://evil.example") == {403}
+    assert statuses(server, "Host: evil.example") == {403}
+
+
+def test_a_refused_name_is_told_what_to_do(music_server: Running) -> None:
+    answer = music_server.get("/state", headers={"Host": "box.example.org"})
+    assert "--allow-host box.example.org" in answer.json()["detail"]
 
 
 def test_a_page_of_another_site_cannot_play_on_this_machine(music_server: Running) -> None:

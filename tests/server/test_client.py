@@ -106,6 +106,36 @@ def test_an_idle_session_says_so_when_the_client_comes_back(serve: Callable[...,
         assert env.reset(question_id="music_join").observation.step_count == 0
 
 
+ENDLESS = query(
+    "WITH RECURSIVE t(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM t) SELECT max(x) FROM t"
+)
+
+
+def test_after_a_timeout_the_next_step_says_what_happened(music_server: Running) -> None:
+    with SQLEnvClient(music_server.url, message_timeout_s=0.5).sync() as env:
+        env.reset(question_id="music_count")
+        with pytest.raises(TimeoutError, match=r"did not answer the last step within 0\.5 s"):
+            env.step(ENDLESS)
+        for ask in (lambda: env.step(LAST), env.state, lambda: env.step(LAST)):
+            with pytest.raises(ConnectionError, match=r"within 0\.5 s.*call reset\(\)"):
+                ask()
+        assert env.reset(question_id="music_join").observation.step_count == 0
+        assert env.step(query("SELECT 7")).observation.action_history == ["QUERY: SELECT 7"]
+
+
+def test_after_a_cancelled_step_the_next_one_says_so(music_server: Running) -> None:
+    async def play() -> None:
+        async with SQLEnvClient(music_server.url) as env:
+            await env.reset(question_id="music_count")
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(env.step(ENDLESS), 0.3)
+            with pytest.raises(ConnectionError, match=r"step was cancelled.*call reset\(\)"):
+                await env.step(LAST)
+            assert (await env.reset(question_id="music_count")).observation.step_count == 0
+
+    asyncio.run(play())
+
+
 def test_a_client_that_is_too_fast_waits(serve: Callable[..., Running]) -> None:
     with SQLEnvClient(serve(messages_per_second=20).url).sync() as env:
         env.reset(question_id="music_count")

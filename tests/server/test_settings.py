@@ -39,8 +39,16 @@ def test_bounds_must_leave_room_to_play(bad: dict[str, float]) -> None:
         ServerSettings(**bad)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("name", ["", "*", "http://x", "x:80", "*x", "a b", "x.*", "x/"])
+def test_a_name_to_answer_to_is_a_bare_name(name: str) -> None:
+    with pytest.raises(ServerSettingsError, match="without a port"):
+        ServerSettings(allow_hosts=(name,))
+
+
 def test_workers_get_the_same_settings() -> None:
-    settings = ServerSettings(dataset="somewhere", token="secret", max_sessions=3)
+    settings = ServerSettings(
+        dataset="somewhere", token="secret", max_sessions=3, allow_hosts=("a", "*.b.c")
+    )
     assert ServerSettings.from_json(settings.to_json()) == settings
 
 
