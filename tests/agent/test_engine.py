@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import random
 import shutil
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,7 @@ import pytest
 import torch
 from torch.nn import functional
 
+from sql_env.agent.engine import slot_cache
 from sql_env.agent.engine.decode_loop import draw_tokens
 from sql_env.agent.engine.lockstep import LockstepEngine, UnsupportedModelError
 from sql_env.agent.generation import (
@@ -248,15 +251,89 @@ def test_a_cache_grows_with_the_conversations(make_llama: Callable[..., Any]) ->
 
 def test_released_it_holds_no_more_than_in_the_beginning(make_llama: Callable[..., Any]) -> None:
     engine, reference = backends(make_llama(), Sampling(8, temperature=0))
-    at_first = engine._cache.store.numel()
+    at_first = engine._cache.size
     talks = contexts_of([30, 50, 12, 40, 9])
     turns = engine.generate(talks)
-    assert engine._cache.store.numel() > at_first
+    assert engine._cache.size > at_first
     engine.release()
-    assert engine._cache.store.numel() == at_first
+    assert engine._cache.size == at_first
     longer = [talk + turn.ids + [77, 78] for talk, turn in zip(talks, turns, strict=True)]
     mine, theirs = engine.generate(longer), reference.generate(longer)
     assert [turn.ids for turn in mine] == [turn.ids for turn in theirs]
+
+
+def test_the_last_long_conversations_do_not_make_room_for_all(
+    make_llama: Callable[..., Any],
+) -> None:
+    """A cache that grows keeps no slot of a conversation that is over."""
+    model = make_llama()
+    sampling = Sampling(8, temperature=0)
+    engine = LockstepEngine(model, stop_ids=STOP, sampling=sampling, max_length=4000)
+    reference = TransformersGenerator(model, stop_ids=STOP, pad_id=0, sampling=sampling)
+    talks = contexts_of([50] * 64)
+    turns = ids_of(engine, talks)
+    for_all = engine._cache.size
+    # The last three lie in the last slots.
+    last = [talks[n] + turns[n] + contexts_of([2000], seed=n)[0] for n in (61, 62, 63)]
+    assert ids_of(engine, last) == ids_of(reference, last)
+    assert engine._cache.size < for_all / 4
+
+
+def test_growing_never_holds_the_old_and_the_new_cache(make_llama: Callable[..., Any]) -> None:
+    layers = 16
+    model = make_llama(num_hidden_layers=layers, hidden_size=32, head_dim=32)
+    engine, _ = backends(model, Sampling(4, temperature=0))
+    cache = engine._cache
+    cache.resize(64, 1024, [], [])
+    small = cache.size
+    largest = 0
+
+    def noted(*arguments: Any) -> torch.Tensor:
+        nonlocal largest
+        made = torch.zeros(*arguments[:1], dtype=arguments[1])
+        largest = max(largest, made.nbytes + cache.size)
+        return made
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(slot_cache, "_empty", noted)
+        cache.resize(64, 1280, list(range(64)), list(range(64)))
+    assert largest <= cache.size + small / layers
+
+
+def test_an_engine_is_gone_when_nobody_holds_it(make_llama: Callable[..., Any]) -> None:
+    """Without a collection: a cycle would keep the cache of a GPU until one."""
+    model = make_llama()
+    engine, _ = backends(model, Sampling(4, temperature=0))
+    engine.generate(contexts_of([30, 20]))
+    gone = weakref.ref(engine)
+    caches = weakref.ref(engine._cache.stores[0])
+    gc.disable()
+    try:
+        del engine
+        assert gone() is None and caches() is None
+    finally:
+        gc.enable()
+
+
+def test_after_a_cache_that_did_not_fit_the_engine_begins_anew(
+    make_llama: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine, reference = backends(make_llama(), Sampling(8, temperature=0))
+    talks = contexts_of([60, 70, 80])
+    engine.generate(talks)
+    real, made = slot_cache._empty, []
+
+    def too_little(*arguments: Any) -> torch.Tensor:
+        made.append(arguments)
+        if len(made) == 2:
+            raise torch.OutOfMemoryError("too little")
+        return real(*arguments)
+
+    more = contexts_of([60] * 9)
+    with monkeypatch.context() as patched, pytest.raises(torch.OutOfMemoryError):
+        patched.setattr(slot_cache, "_empty", too_little)
+        engine.generate(more)
+    assert ids_of(engine, more) == ids_of(reference, more)
 
 
 def test_a_context_longer_than_the_window_is_refused(make_llama: Callable[..., Any]) -> None:

@@ -26,6 +26,7 @@ Forward = Callable[[Tensor, Tensor, slice, int], Tensor]
 """Tokens, positions, slots and cache width in; the logits of the last position out."""
 
 _SMALLEST_GRAPH = 8
+_DOUBLED_UP_TO = 64
 _NOTHING = -1
 
 
@@ -33,7 +34,6 @@ class DecodeLoop:
     """Decodes from filled cache slots until every conversation has ended its turn.
 
     Args:
-        forward: the model, over the cache.
         device: where it runs.
         stop_ids: tokens that end a turn.
         sampling: how tokens are drawn, and how many at most.
@@ -42,14 +42,12 @@ class DecodeLoop:
 
     def __init__(
         self,
-        forward: Forward,
         device: torch.device,
         stop_ids: Sequence[int],
         sampling: Sampling,
         *,
         use_graphs: bool,
     ) -> None:
-        self._forward = forward
         self._device = device
         self._stop_ids = torch.tensor(sorted(stop_ids), device=device)
         self._sampling = sampling
@@ -74,12 +72,14 @@ class DecodeLoop:
         if not self._use_graphs:
             return count
         size = _SMALLEST_GRAPH
-        while size < count:
+        while size < min(count, _DOUBLED_UP_TO):
             size *= 2
-        return size
+        # Twice as many again would be too much memory for rows that nobody reads.
+        return size if size >= count else -(-count // _DOUBLED_UP_TO) * _DOUBLED_UP_TO
 
     def run(
         self,
+        forward: Forward,
         tokens: Sequence[int],
         positions: Sequence[int],
         limits: Sequence[int],
@@ -90,6 +90,7 @@ class DecodeLoop:
         """Go on from the last token of each conversation; slot i holds conversation i.
 
         Args:
+            forward: the model, over the cache. It is not kept: whoever owns it owns this loop.
             tokens, positions: the last token of each, and where it stands.
             limits: how many more tokens each turn may have.
             cache: what was read before.
@@ -111,7 +112,7 @@ class DecodeLoop:
             longest = max(lengths[order[slot]] for slot in active)
             until = min(step + self._steps_between_looks, limit)
             while step < until:
-                self._advance(rows, self._width_for(longest + step, cache))
+                self._advance(forward, rows, self._width_for(longest + step, cache))
                 step += 1
             going = self._active[:rows].tolist()
             active = [slot for slot in range(rows) if going[slot]]
@@ -182,27 +183,27 @@ class DecodeLoop:
     def _width_for(self, length: int, cache: SlotCache) -> int:
         return min(-(-length // self._width_unit) * self._width_unit, cache.length)
 
-    def _advance(self, rows: int, width: int) -> None:
+    def _advance(self, forward: Forward, rows: int, width: int) -> None:
         """One step of all rows: replayed, captured first, or eager."""
         if not self._use_graphs:
-            self._step(rows, width)
+            self._step(forward, rows, width)
             return
         if rows not in self._warm:
             with self._on_own_stream():
-                self._step(rows, width)
+                self._step(forward, rows, width)
             self._warm.add(rows)
             return
         if (rows, width) not in self._graphs:
             try:
-                self._graphs[rows, width] = self._capture(rows, width)
+                self._graphs[rows, width] = self._capture(forward, rows, width)
             except RuntimeError as error:
                 logger.warning("no CUDA graph for the decode step, running it eagerly: %s", error)
                 self._use_graphs = False
-                self._step(rows, width)
+                self._step(forward, rows, width)
                 return
         self._graphs[rows, width].replay()
 
-    def _capture(self, rows: int, width: int) -> torch.cuda.CUDAGraph:
+    def _capture(self, forward: Forward, rows: int, width: int) -> torch.cuda.CUDAGraph:
         graph = torch.cuda.CUDAGraph()
         # `torch.cuda.graph` would collect garbage and empty the allocator for every graph. A
         # collection during capture could free device memory, which a capture does not survive.
@@ -211,7 +212,7 @@ class DecodeLoop:
             with self._on_own_stream():
                 graph.capture_begin(pool=self._pool, capture_error_mode="thread_local")
                 try:
-                    self._step(rows, width)
+                    self._step(forward, rows, width)
                 finally:
                     graph.capture_end()
         finally:
@@ -226,10 +227,10 @@ class DecodeLoop:
             yield
         current.wait_stream(self._stream)
 
-    def _step(self, rows: int, width: int) -> None:
+    def _step(self, forward: Forward, rows: int, width: int) -> None:
         tokens, positions = self._tokens[:rows], self._positions[:rows]
         active = self._active[:rows]
-        logits = self._forward(tokens[:, None], positions[:, None], slice(0, rows), width)
+        logits = forward(tokens[:, None], positions[:, None], slice(0, rows), width)
         drawn, logprobs = draw_tokens(logits.float(), self._sampling)
         self._written[:rows].index_copy_(
             1, self._column, torch.where(active, drawn, _NOTHING)[:, None]
@@ -255,7 +256,7 @@ def draw_tokens(logits: Tensor, sampling: Sampling) -> tuple[Tensor, Tensor]:
         kept = _likeliest(logprobs, sampling.top_p) if sampling.top_p < 1 else logprobs
         # The exponential race: the same distribution as multinomial, without its host checks.
         race = torch.empty_like(kept).exponential_()
-        drawn = (kept - race.log()).argmax(dim=-1)
+        drawn = (kept - race.log_()).argmax(dim=-1)
     return drawn, logprobs.gather(-1, drawn[:, None]).squeeze(-1)
 
 

@@ -48,13 +48,14 @@ logger = logging.getLogger(__name__)
 
 # cuDNN's attention plans anew for every shape, which costs more than it saves here.
 _KERNELS = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
-_GROWTH = 256
+_GROWTH = 128
 # Relative to the largest logit. Rounding alone moves a bf16 model by up to a tenth on a text that
 # means nothing to it; another kind of attention differs by far more.
 _LARGEST_DIFFERENCE = {torch.float32: 0.01, torch.float64: 0.01}
 _LARGEST_HALF_DIFFERENCE = 0.25
-_PREFILL_TOKENS = {"cuda": 131_072, "cpu": 2_048}
-_WASTED_TOKENS = {"cuda": 8_192, "cpu": 64}  # padding that costs no more than another forward
+# So many keep a GPU busy; what a layer holds for them meanwhile is a gigabyte for a model of 1.5B.
+_PREFILL_TOKENS = {"cuda": 16_384, "cpu": 2_048}
+_WASTED_TOKENS = {"cuda": 4_096, "cpu": 64}  # padding that costs no more than another forward
 _WORTH_SHARING = 16
 
 
@@ -101,7 +102,6 @@ class LockstepEngine:
         self._weights_at = self._addresses()
         device = self._model.device
         self._loop = DecodeLoop(
-            self._forward,
             device,
             stop_ids,
             sampling,
@@ -146,6 +146,7 @@ class LockstepEngine:
             ValueError: a context and its completion would not fit into `max_length`.
         """
         known = self._recognise(contexts)
+        self._held = []  # until all is done
         begun = [
             held.begun_in(context) if held else 0
             for held, context in zip(known, contexts, strict=True)
@@ -158,8 +159,7 @@ class LockstepEngine:
                 f"{self._max_new_tokens} do not fit into max_length {self._max_length}"
             )
         with self._ready():
-            self._make_room(len(contexts), longest)
-            slots = self._place(known)
+            slots = self._place(known, longest)
             self._prefill(
                 contexts,
                 slots,
@@ -170,6 +170,7 @@ class LockstepEngine:
             )
             in_slots = sorted(range(len(contexts)), key=slots.__getitem__)
             completions, places = self._loop.run(
+                self._forward,
                 [contexts[i][-1] for i in in_slots],
                 [len(contexts[i]) - 1 for i in in_slots],
                 [limits[i] for i in in_slots],
@@ -177,7 +178,6 @@ class LockstepEngine:
                 leave=int(len(contexts) * self._stragglers),
             )
         outcome = dict(zip(in_slots, zip(completions, places, strict=True), strict=True))
-        self._held = []
         for i, context in enumerate(contexts):
             completion, slot = outcome[i]
             *read, drawn = completion.ids  # the last token was drawn but never read
@@ -208,35 +208,29 @@ class LockstepEngine:
                 found[i] = None if near is None else left.pop(near)
         return found
 
-    def _make_room(self, count: int, length: int) -> None:
-        slots = self._loop.slots_for(count)
-        cache = self._cache
-        if slots <= cache.slots and length <= cache.length:
-            return
-        if length > cache.length:
-            # Some room to spare, for growing drops the captured graphs; not much, for the cache
-            # of many conversations is what fills a GPU.
-            length = min(length + _GROWTH, self._max_length)
-        self._cache = cache.grown(max(slots, cache.slots), max(length, cache.length))
-        self._loop.forget_graphs()
-
-    def _place(self, known: Sequence[_Held | None]) -> list[int]:
+    def _place(self, known: Sequence[_Held | None], length: int) -> list[int]:
         """A slot among the first for every conversation; those not asked about are dropped."""
-        count = len(known)
-        stay = {held.slot for held in known if held and held.slot < count}
+        count, cache = len(known), self._cache
+        rows = self._loop.slots_for(count)
+        fits = rows <= cache.slots and length <= cache.length
+        stay = {held.slot for held in known if held and held.slot < count} if fits else set()
         free = iter([slot for slot in range(count) if slot not in stay])
         slots = [held.slot if held and held.slot in stay else next(free) for held in known]
-        moves = [
-            (held, slot)
+        moves = {
+            slot: held
             for held, slot in zip(known, slots, strict=True)
-            if held and held.slot != slot
-        ]
-        if moves:
-            self._cache.copy(
-                [held.slot for held, _ in moves],
-                [slot for _, slot in moves],
-                max(len(held.ids) for held, _ in moves),
-            )
+            if held and (held.slot != slot or not fits)
+        }
+        sources, targets = [held.slot for held in moves.values()], list(moves)
+        if not fits:
+            # Some room to spare, for growing drops the captured graphs; not much, for the cache
+            # of many conversations is what fills a GPU. Nor is there a slot more than is needed
+            # now: the last few conversations are the longest.
+            longer = min(length + _GROWTH, self._max_length) if length > cache.length else 0
+            self._loop.forget_graphs()
+            cache.resize(rows, max(longer, cache.length), sources, targets)
+        elif moves:
+            cache.copy(sources, targets, max(len(held.ids) for held in moves.values()))
         return slots
 
     # -- reading -----------------------------------------------------------------------------

@@ -58,7 +58,7 @@ AttentionInterface.register(ATTENTION, grouped_attention)
 
 
 class SlotCache(Cache):  # type: ignore[misc]
-    """Keys and values of every layer and slot in one tensor.
+    """Keys and values: for each layer one tensor with all slots.
 
     Args:
         layers, heads, head_size: the model's shape.
@@ -80,15 +80,17 @@ class SlotCache(Cache):  # type: ignore[misc]
     ) -> None:
         super().__init__(layers=[])
         self.length = -(-length // WIDTH_UNIT) * WIDTH_UNIT
-        # Zeros, because masked positions are multiplied by 0 and 0 times NaN is NaN.
-        self.store = torch.zeros(
-            (layers, 2, slots, heads, self.length + 8, head_size), dtype=dtype, device=device
-        )
+        self.slots = slots
+        self.stores = [
+            _empty((2, slots, heads, self.length + 8, head_size), dtype, device)
+            for _ in range(layers)
+        ]
         self._heads = torch.arange(heads, device=device)
 
     @property
-    def slots(self) -> int:
-        return int(self.store.shape[2])
+    def size(self) -> int:
+        """In bytes."""
+        return sum(store.nbytes for store in self.stores)
 
     def aim(self, rows: slice | Tensor, positions: Tensor, width: int) -> Tensor:
         """Say where the next forward writes and reads; returns its attention mask.
@@ -98,14 +100,14 @@ class SlotCache(Cache):  # type: ignore[misc]
             positions: for each row and token, its position in the slot.
             width: how many positions are read.
         """
-        store = self.store
-        span = store.shape[4]
+        store = self.stores[0]
+        span = store.shape[3]
         numbers = (
             torch.arange(rows.start, rows.stop, device=store.device)
             if isinstance(rows, slice)
             else rows
         )
-        heads = numbers[:, None, None] * store.shape[3] + self._heads[None, :, None]
+        heads = numbers[:, None, None] * store.shape[2] + self._heads[None, :, None]
         self._targets = (heads * span + positions[:, None, :]).reshape(-1)
         self._rows, self._width = rows, width
         reachable = torch.arange(width, device=store.device) <= positions[:, None, :, None]
@@ -118,7 +120,7 @@ class SlotCache(Cache):  # type: ignore[misc]
         """Write a layer's new keys and values, and return all that the batch may read."""
         read = []
         for which, states in enumerate((key_states, value_states)):
-            layer = self.store[layer_idx, which]
+            layer = self.stores[layer_idx][which]
             size = layer.shape[-1]
             layer.view(-1, size).index_copy_(
                 0, self._targets, states.reshape(-1, size).to(layer.dtype)
@@ -143,26 +145,41 @@ class SlotCache(Cache):  # type: ignore[misc]
             pair = [*some[begin:end], *others[begin:end]], [*others[begin:end], *some[begin:end]]
             self._move(*pair, width)
 
-    def grown(self, slots: int, length: int) -> SlotCache:
-        """A larger cache with the same contents."""
-        layers, _, old_slots, heads, _, size = self.store.shape
-        larger = SlotCache(
-            layers=layers,
-            heads=heads,
-            head_size=size,
-            slots=slots,
-            length=length,
-            dtype=self.store.dtype,
-            device=self.store.device,
-        )
-        larger.store[:, :, :old_slots, :, : self.length] = self.store[:, :, :, :, : self.length]
-        return larger
+    def resize(
+        self, slots: int, length: int, sources: Sequence[int], targets: Sequence[int]
+    ) -> None:
+        """Take another size and keep some slots, in others perhaps.
+
+        One layer after the other, so that old and new are never there together.
+        """
+        old, self.slots = self.length, 0  # until all is done: the memory may not suffice
+        self.length = -(-length // WIDTH_UNIT) * WIDTH_UNIT
+        kept = min(old, self.length)
+        for number, store in enumerate(self.stores):
+            _, _, heads, _, size = store.shape
+            shape = (2, slots, heads, self.length + 8, size)
+            taken = _empty(shape, store.dtype, store.device)
+            for begin in range(0, len(sources), _SLOTS_AT_ONCE):
+                some = slice(begin, begin + _SLOTS_AT_ONCE)
+                taken[:, list(targets[some]), :, :kept] = store[:, list(sources[some]), :, :kept]
+            self.stores[number] = taken
+            if store.device.type == "cuda":
+                # What was given back is too small for the next layer.
+                del store
+                torch.cuda.empty_cache()
+        self.slots = slots
 
     def _move(self, sources: Sequence[int], targets: Sequence[int], width: int) -> None:
-        device = self.store.device
-        part = self.store[:, :, :, :, :width]
-        moved = part[:, :, torch.tensor(sources, device=device)]
-        part[:, :, torch.tensor(targets, device=device)] = moved
+        device = self.stores[0].device
+        here, there = (torch.tensor(slots, device=device) for slots in (sources, targets))
+        for store in self.stores:
+            part = store[:, :, :, :width]
+            part[:, there] = part[:, here]
+
+
+def _empty(shape: Sequence[int], dtype: torch.dtype, device: torch.device) -> Tensor:
+    # Zeros, because masked positions are multiplied by 0 and 0 times NaN is NaN.
+    return torch.zeros(tuple(shape), dtype=dtype, device=device)
 
 
 def cache_for(model: Any, max_length: int) -> SlotCache:
