@@ -13,6 +13,13 @@ def generate(
     databases: Annotated[int, typer.Option(min=1, help="How many databases.")] = 10,
     questions: Annotated[int, typer.Option(min=1, help="How many questions in all.")] = 676,
     seed: Annotated[int, typer.Option(help="Same seed, same bytes.")] = 4,
+    domain: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="A TOML file of your own to make them from (several: repeat it).",
+            show_default="those of the package",
+        ),
+    ] = None,
     eval_fraction: Annotated[
         float, typer.Option(min=0.0, max=0.99, help="The share kept for evaluation.")
     ] = 0.3,
@@ -27,7 +34,7 @@ def generate(
     from rich.markup import escape
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-    from sql_env.worlds import GenerationError, generate_dataset
+    from sql_env.worlds import DomainError, GenerationError, generate_dataset
 
     console, errors = Console(), Console(stderr=True)
     columns = (TextColumn("questions"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
@@ -46,10 +53,11 @@ def generate(
                 questions=questions,
                 seed=seed,
                 eval_fraction=eval_fraction,
+                domains=domain or (),
                 workers=workers,
                 progress=lambda made: bar.advance(task, made),
             )
-    except GenerationError as error:
+    except (DomainError, GenerationError) as error:
         errors.print(f"[bold red]error:[/] {escape(str(error))}", highlight=False, soft_wrap=True)
         raise typer.Exit(2) from None
     console.print(

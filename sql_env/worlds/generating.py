@@ -23,7 +23,7 @@ from sql_env.models import Difficulty
 from sql_env.sql.hardness import hardness
 from sql_env.worlds.building import build_world
 from sql_env.worlds.checks import Judge, shape
-from sql_env.worlds.domains import DOMAINS
+from sql_env.worlds.domain_files import own_domains, read_domain
 from sql_env.worlds.intents import INTENTS, Asker, Candidate, propose
 from sql_env.worlds.records import Record, make_record, split_records, write_questions
 from sql_env.worlds.writing import write_database
@@ -52,7 +52,7 @@ class Summary:
 
 @dataclass(frozen=True)
 class _Task:
-    domain: str
+    domain: Path
     database: str
     quotas: dict[Difficulty, int]
     seed: int
@@ -67,6 +67,7 @@ def generate_dataset(
     seed: int = 4,
     eval_fraction: float = 0.3,
     hardness_mix: Mapping[Difficulty, int] = HARDNESS_MIX,
+    domains: Sequence[Path] = (),
     workers: int | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Summary:
@@ -79,13 +80,18 @@ def generate_dataset(
         seed: the same seed writes the same bytes.
         eval_fraction: the share of questions kept for evaluation.
         hardness_mix: how many of a hundred questions are of each hardness; easy takes the rest.
+        domains: domain files to make them from; by default those of the package.
         workers: processes; by default one for small jobs and one per core for large ones.
         progress: called with the number of questions made since the last call.
 
     Raises:
         GenerationError: the counts make no sense, or the files cannot be written.
+        DomainError: a domain file cannot be used.
     """
     _check_request(databases, questions, eval_fraction)
+    for domain in domains:
+        read_domain(domain)
+    files = {path.stem: path for path in domains} or own_domains()
     out = Path(out)
     try:
         out.mkdir(parents=True, exist_ok=True)
@@ -93,7 +99,7 @@ def generate_dataset(
     except OSError as error:
         raise GenerationError(f"cannot write to {out}: {error}") from error
     try:
-        tasks = _tasks(databases, questions, seed, folder, hardness_mix)
+        tasks = _tasks(files, databases, questions, seed, folder, hardness_mix)
         records: list[Record] = []
         for made in _run(tasks, workers, questions):
             records += made
@@ -130,10 +136,15 @@ def _check_request(databases: int, questions: int, eval_fraction: float) -> None
 
 
 def _tasks(
-    databases: int, questions: int, seed: int, folder: Path, mix: Mapping[Difficulty, int]
+    files: Mapping[str, Path],
+    databases: int,
+    questions: int,
+    seed: int,
+    folder: Path,
+    mix: Mapping[Difficulty, int],
 ) -> list[_Task]:
     """Which domain makes which database, and how many questions of each hardness it asks."""
-    order = list(DOMAINS)
+    order = list(files)
     random.Random(f"{seed}/domains").shuffle(order)
     tasks = []
     levels = get_args(Difficulty)
@@ -153,7 +164,7 @@ def _tasks(
         for level in levels:
             given[level] += quotas[level]
         name = domain if turn == 0 else f"{domain}_{turn + 1}"
-        tasks.append(_Task(domain, name, quotas, seed, folder))
+        tasks.append(_Task(files[domain], name, quotas, seed, folder))
     return tasks
 
 
@@ -171,7 +182,7 @@ def _run(tasks: list[_Task], workers: int | None, questions: int) -> Iterable[li
 
 def _make_database(task: _Task) -> list[Record]:
     """One database and its questions, in a process of its own if need be."""
-    world = build_world(DOMAINS[task.domain], task.database, task.seed)
+    world = build_world(read_domain(task.domain), task.database, task.seed)
     path = task.folder / "databases" / task.database / f"{task.database}.sqlite"
     write_database(world, path)
     database = open_database(path)
@@ -216,8 +227,8 @@ def _ask(
             judge.copies += 1
             if turned_down > 40 * _PATIENCE:
                 raise GenerationError(
-                    f"{task.database} has no more questions to offer ({left} still open): ask for"
-                    " fewer questions or more databases"
+                    f"{task.database} has no more questions to offer ({_still(left)} missing): "
+                    "ask for fewer questions or more databases, or declare more columns"
                 )
         if candidate is None:
             continue
@@ -231,6 +242,10 @@ def _ask(
         left[label] -= 1
         used[name] += 1
         yield candidate, label, result
+
+
+def _still(left: Mapping[Difficulty, int]) -> str:
+    return ", ".join(f"{count} {level}" for level, count in left.items() if count)
 
 
 _LABELS: dict[str, Difficulty] = {}  # by shape: parsing is the slowest part of a candidate

@@ -1,4 +1,4 @@
-"""SQLite files for tests, as somebody else might have made them."""
+"""Worlds for tests: the domains of the package, and SQLite files as others might make them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
+from sql_env.worlds import own_domains, read_domain
+
+DOMAINS = {name: read_domain(path) for name, path in own_domains().items()}
 SCHOOL = """
 CREATE TABLE Ref_Course_Types (type_code TEXT PRIMARY KEY, type_description TEXT);
 CREATE TABLE Courses (

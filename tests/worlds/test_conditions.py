@@ -7,8 +7,8 @@ import sqlite3
 from pathlib import Path
 
 import pytest
+from made_databases import DOMAINS
 
-from sql_env.worlds import DOMAINS
 from sql_env.worlds.building import build_world
 from sql_env.worlds.condition_forms import MAKERS
 from sql_env.worlds.conditions import random_condition

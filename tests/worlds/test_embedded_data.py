@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import sqlite3
@@ -65,6 +66,13 @@ def test_the_databases_are_generated_again_the_same(again: Path) -> None:
         for folder in (DATA, again)
     )
     assert here == there
+
+
+def test_it_is_the_data_that_was_released() -> None:
+    """Results are compared over versions: other data would be another benchmark."""
+    files = sorted([*DATA.glob("questions/*.json"), *DATA.glob("databases/*/*.sqlite")])
+    digest = hashlib.sha256(b"".join(path.read_bytes() for path in files))
+    assert digest.hexdigest().startswith("8ddc037e9fedb99f")
 
 
 def test_ten_databases_in_less_than_five_megabytes() -> None:

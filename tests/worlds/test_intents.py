@@ -7,8 +7,9 @@ import re
 from collections import defaultdict
 
 import pytest
+from made_databases import DOMAINS
 
-from sql_env.worlds import DOMAINS, INTENTS
+from sql_env.worlds import INTENTS
 from sql_env.worlds.building import build_world
 from sql_env.worlds.intents import Asker, Candidate, propose
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from made_databases import DOMAINS
 
-from sql_env.worlds import DOMAINS
 from sql_env.worlds.building import build_world
 from sql_env.worlds.query import Query, at, literal
 from sql_env.worlds.world import Relation, World
