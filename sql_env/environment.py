@@ -18,7 +18,15 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
-from sql_env.core.database import Database, Limits, QueryResult, Row, open_database, release
+from sql_env.core.database import (
+    Database,
+    FileIdentity,
+    Limits,
+    QueryResult,
+    Row,
+    open_database,
+    release,
+)
 from sql_env.core.render import render_query_result, render_schema, unknown_table
 from sql_env.core.reward import RewardConfig, RewardParts, RewardTracker
 from sql_env.core.schema import TableSchema, table_name
@@ -66,9 +74,12 @@ def _database_path(db_dir: Path, name: str) -> Path:
 
 
 @lru_cache(maxsize=8192)
-def _gold_for(path: Path, sql: str, limits: Limits) -> Gold:
-    """Gold results are needed again and again (16 rollouts of one question): run each once."""
-    database = open_database(path, limits)
+def _gold_for(file: FileIdentity, sql: str, limits: Limits) -> Gold:
+    """Gold results are needed again and again (16 rollouts of one question): run each once.
+
+    A database that was replaced is another file and has another gold.
+    """
+    database = open_database(file.path, limits)
     try:
         return build_gold(sql, database.query)
     finally:
@@ -140,7 +151,7 @@ class SQLEnvironment:
         question = self._pick(seed, question_id, split, index)
         self._open(question)
         self._question = question
-        self._gold = _gold_for(self._path_of(question), question.gold_sql, self.limits)
+        self._gold = _gold_for(self._db.identity, question.gold_sql, self.limits)
         self._tracker = RewardTracker(self._gold, self.reward_config)
         self._episode_id = episode_id or f"{question.question_id}#{seed if seed is not None else 0}"
         self._described: dict[str, TableSchema] = {}
@@ -320,13 +331,12 @@ class SQLEnvironment:
         return _database_path(self.db_dir, question.database_name)
 
     def _open(self, question: QuestionRecord) -> None:
-        path = self._path_of(question)
-        if self._database is not None and self._database.path == path:
-            return
+        database = open_database(self._path_of(question), self.limits)
         if self._database is not None:
+            if self._database.identity == database.identity:
+                return
             release(self._database)
-            self._database = None
-        self._database = open_database(path, self.limits)
+        self._database = database
 
     def _pick(
         self, seed: int | None, question_id: str | None, split: str | None, index: int | None

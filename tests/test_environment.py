@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -173,6 +177,28 @@ def test_an_environment_can_be_used_again_after_close(env: SQLEnvironment) -> No
     env.close()
     assert env.state.done
     assert env.reset(question_id="music_count").question
+
+
+def test_a_replaced_database_is_judged_by_its_own_gold(music_dir: Path, tmp_path: Path) -> None:
+    """Also where the new file has the same size and time of change."""
+    shutil.copytree(music_dir / "databases", tmp_path / "databases")
+    (path,) = tmp_path.glob("databases/*/*.sqlite")
+    with SQLEnvironment(music_dir / "questions", tmp_path / "databases") as env:
+        env.reset(question_id="music_count")
+        before = act(env, "QUERY", "SELECT count(*) FROM Singer").result.splitlines()[-1]
+        assert act(env, "ANSWER", before).metadata["correct"]
+        other = tmp_path / "other.sqlite"
+        shutil.copy(path, other)
+        with closing(sqlite3.connect(other)) as connection:
+            connection.execute("DELETE FROM Singer WHERE rowid = (SELECT max(rowid) FROM Singer)")
+            connection.commit()
+        os.utime(other, ns=(path.stat().st_atime_ns, path.stat().st_mtime_ns))
+        assert other.stat().st_size == path.stat().st_size
+        other.replace(path)
+        env.reset(question_id="music_count")
+        after = act(env, "QUERY", "SELECT count(*) FROM Singer").result.splitlines()[-1]
+        assert after != before
+        assert act(env, "ANSWER", after).metadata["correct"]
 
 
 def test_a_budget_below_one_is_refused(music_dir: Path) -> None:

@@ -5,11 +5,21 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
+from sql_env.core.answer_marks import undecorated_cell
 from sql_env.core.cells import Bare, TypedCell, normalize_text, typed_number
 from sql_env.core.gold import Gold
 
-Reading = list[tuple[TypedCell, ...]]
+Rows = list[tuple[TypedCell, ...]]
+
+
+class Reading(NamedTuple):
+    """One way to read a text: rows, and the names above them where there are any."""
+
+    rows: Rows
+    names: tuple[str, ...] = ()
+
 
 # Between the rows of a table typed on one line: (Ann, 3), (Bob, 4).
 ROW_GAP = re.compile(r"(?<=[)\]])\s*(?:[,;]\s*)?(?=[(\[])")
@@ -38,28 +48,32 @@ def line_readings(text: str, gold: Gold) -> Iterator[Reading]:
                 continue
             body = version
             ruled = headed and version is tidy
+            names: tuple[str, ...] = ()
             if len(version) > 1 and (ruled or _is_header(version[0], gold, separator)):
-                body = version[1:]
-            yield from _body_readings(body, separator, gold)
+                body, names = version[1:], _header(version[0], separator)
+            for rows in _body_readings(body, separator, gold):
+                yield Reading(rows, names)
             if body is not version and len(version) == len(gold.rows):
-                yield from _body_readings(version, separator, gold)
+                for rows in _body_readings(version, separator, gold):
+                    yield Reading(rows)
 
 
-def _body_readings(lines: Sequence[str], separator: str, gold: Gold) -> Iterator[Reading]:
+def _body_readings(lines: Sequence[str], separator: str, gold: Gold) -> Iterator[Rows]:
     rows = [tuple(split_cells(line, separator)) for line in lines]
-    yield [(_cell(line),) for line in lines] if gold.width == 1 else rows
+    yield [(read_cell(line),) for line in lines] if gold.width == 1 else rows
     if len(lines) == 1:
         line = lines[0]
         if gold.width == 1 and separator in line:
             yield [(cell,) for cell in rows[0]]
             yield [(cell,) for cell in split_cells(_AND.sub(separator, line), separator)]
         elif gold.width == 1:
-            yield [(_cell(part),) for part in _AND.split(line)]
+            yield [(read_cell(part),) for part in _AND.split(line)]
         elif separator != ";":
-            parts = ROW_GAP.sub(";", line).split(";")
-            yield [tuple(split_cells(part.strip().strip("()"), separator)) for part in parts]
+            gap = ", " if separator == ": " and ";" not in line else ";"
+            parts = ROW_GAP.sub(";", line).split(gap)
+            yield [tuple(split_cells(part.strip().strip("(){}"), separator)) for part in parts]
     if len(gold.rows) == 1 and len(lines) == gold.width:
-        yield [tuple(_cell(line) for line in lines)]
+        yield [tuple(read_cell(line) for line in lines)]
 
 
 def _tidy(lines: list[str]) -> tuple[list[str], bool]:
@@ -69,14 +83,14 @@ def _tidy(lines: list[str]) -> tuple[list[str], bool]:
     body = [line for line, rule in zip(lines, rules, strict=True) if not rule]
     if len(body) > 1 and _ROW_COUNT.fullmatch(body[-1]):
         body.pop()
-    if len(body) > 1 and body[0].endswith(":") and _unlisted(body[1:]) != body[1:]:
+    if len(body) > 1 and body[0].endswith(":") and unlisted(body[1:]) != body[1:]:
         body = body[1:]  # "The singers are:" above a list
     if body and all(len(line) > 1 and line[0] == line[-1] == "|" for line in body):
         return [line[1:-1].strip() for line in body], headed
-    return _unlisted(body), headed
+    return unlisted(body), headed
 
 
-def _unlisted(lines: list[str]) -> list[str]:
+def unlisted(lines: list[str]) -> list[str]:
     """Lines without bullets or running numbers, where every line has one."""
     if all(map(_BULLET.match, lines)):
         return [_BULLET.sub("", line, count=1) for line in lines]
@@ -91,8 +105,16 @@ def _is_border(line: str) -> bool:
 
 
 def _is_header(line: str, gold: Gold, separator: str) -> bool:
+    return names_columns(_header(line, separator), gold)
+
+
+def _header(line: str, separator: str) -> tuple[str, ...]:
     cells = split_cells(line.strip().strip("|") if separator == "|" else line, separator)
-    return names_columns([c.text if isinstance(c, Bare) else str(c) for c in cells], gold)
+    return tuple(map(_text, cells))
+
+
+def _text(cell: TypedCell) -> str:
+    return cell.text if isinstance(cell, Bare) else str(cell)
 
 
 def names_columns(cells: Sequence[str], gold: Gold) -> bool:
@@ -100,7 +122,8 @@ def names_columns(cells: Sequence[str], gold: Gold) -> bool:
     names = sorted(map(normalize_text, cells))
     if names == sorted(map(normalize_text, gold.columns)):
         return True
-    words = all(typed_number(cell) is None and cell.upper() != "NULL" for cell in cells)
+    bare = [_text(undecorated_cell(Bare(cell))) for cell in cells]
+    words = all(typed_number(cell) is None and cell.upper() != "NULL" for cell in bare)
     return words and len(cells) == gold.width and gold.has_numeric_column
 
 
@@ -116,18 +139,18 @@ def split_cells(line: str, separator: str) -> list[TypedCell]:
         match = quoted.match(line, at) if attempts else None
         stop = match.end() if match else len(line)
         if match and (stop == len(line) or line.startswith(separator.strip(" "), stop)):
-            cells.append(_cell(match[1]))
+            cells.append(read_cell(match[1]))
             at = stop + len(separator.strip(" ") or separator)
             continue
         attempts -= match is not None
         stop = line.find(separator, at)
         stop = len(line) if stop < 0 else stop
-        cells.append(_cell(line[at:stop]))
+        cells.append(read_cell(line[at:stop]))
         at = stop + len(separator)
     return cells
 
 
-def _cell(text: str) -> TypedCell:
+def read_cell(text: str) -> TypedCell:
     """A quoted cell is a text and nothing else; a bare one is whatever gold has."""
     text = text.strip()
     if len(text) > 1 and text[0] == text[-1] == '"':

@@ -1,9 +1,9 @@
 """Reads a typed answer: a value, a list or a table, in the forms people and models write.
 
 JSON and Python literals, markdown and pipe tables, comma, semicolon or tab separated lines, bullets
-and numbered lists, with or without a header. One text can often be read in several ways ("1,234" is
-a number or two of them); the readings that have gold's shape are offered, and one of them has to
-match as a whole.
+and numbered lists, with or without a header or label, plain or decorated. One text can often be
+read in several ways ("1,234" is a number or two of them); the readings that have gold's shape are
+offered, and one of them has to match as a whole.
 """
 
 from __future__ import annotations
@@ -11,10 +11,25 @@ from __future__ import annotations
 import ast
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from sql_env.core.answer_lines import ROW_GAP, Reading, line_readings, names_columns, split_cells
+from sql_env.core.answer_lines import (
+    ROW_GAP,
+    Reading,
+    line_readings,
+    names_columns,
+    read_cell,
+    split_cells,
+    unlisted,
+)
+from sql_env.core.answer_marks import (
+    bind,
+    labels_value,
+    split_label,
+    undecorated,
+    undecorated_cell,
+)
 from sql_env.core.cells import Bare, TypedCell
 from sql_env.core.gold import Gold
 
@@ -44,7 +59,7 @@ def read_answer(text: str, gold: Gold) -> Iterator[Reading]:
     text = _usable(text)
     offered: list[Reading] = []
     nearest: Reading | None = None
-    for reading in _readings(text, gold):
+    for reading in _all_readings(text, gold):
         if _distance(reading, gold) == (False, 0):
             if reading not in offered:
                 offered.append(reading)
@@ -52,11 +67,12 @@ def read_answer(text: str, gold: Gold) -> Iterator[Reading]:
         elif nearest is None or _distance(reading, gold) < _distance(nearest, gold):
             nearest = reading
     if not offered:
-        yield [(Bare(text),)] if nearest is None else nearest
+        yield Reading([(Bare(text),)]) if nearest is None else nearest
 
 
-def _distance(rows: Reading, gold: Gold) -> tuple[bool, int]:
+def _distance(reading: Reading, gold: Gold) -> tuple[bool, int]:
     """How badly a reading misses gold's shape: the wrong width is worse than missing rows."""
+    rows = reading.rows
     return any(len(row) != gold.width for row in rows), abs(len(rows) - len(gold.rows))
 
 
@@ -89,10 +105,48 @@ def _balanced(text: str) -> bool:
     return counts["["] == counts["]"] and counts["{"] == counts["}"]
 
 
+def _all_readings(text: str, gold: Gold) -> Iterator[Reading]:
+    """As it stands, then without decoration around the whole, the cells, and without labels."""
+    bare = undecorated(text)
+    for version in (text, bare) if bare and bare != text else (text,):
+        for reading in _readings(version, gold):
+            yield reading
+            yield reading._replace(rows=[tuple(map(undecorated_cell, r)) for r in reading.rows])
+    if bare[:1] + bare[-1:] == "{}":
+        bare = bare[1:-1]
+    if len(gold.rows) == 1 < gold.width:
+        yield from _labelled_row(bare, gold)
+    elif gold.width == 1 and (unlabelled := _without_label(bare, gold)):
+        yield from _readings(unlabelled, gold)
+
+
+def _without_label(text: str, gold: Gold) -> str:
+    """What stands behind a label that fits gold's column, once or in each line; else nothing."""
+    lines = text.splitlines()
+    first = split_label(lines[0]) if lines else None
+    if first is None or not labels_value(first[0], gold.columns[0] if gold.columns else ""):
+        return ""
+    rests = [split[1] for line in lines if (split := split_label(line)) and split[0] == first[0]]
+    return "\n".join(rests if len(rests) == len(lines) else [first[1], *lines[1:]]).strip()
+
+
+def _labelled_row(text: str, gold: Gold) -> Iterator[Reading]:
+    """`min: 1, max: 10`, on one line or several, where each label names another column."""
+    for separator in ("\n", ", ", ";", "|"):
+        lines = [part.strip() for part in text.split(separator) if part.strip()]
+        parts = list(map(split_label, unlisted(lines)))
+        labelled = [part for part in parts if part is not None and part[1]]
+        if len(labelled) == len(parts) == gold.width:
+            names = tuple(label.strip(" \"'") for label, _ in labelled)
+            if None not in bind(names, gold.columns):
+                cells = tuple(undecorated_cell(read_cell(value)) for _, value in labelled)
+                yield Reading([cells], names)
+
+
 def _readings(text: str, gold: Gold) -> Iterator[Reading]:
     # Pasted back as the environment shows it, an empty result has a header above it.
     if _EMPTY.fullmatch(text) or re.fullmatch(r"[^\n]+\n\(no rows\)", text):
-        yield []
+        yield Reading([])
     structured = list(_structured_readings(text, gold))
     yield from structured
     if not (structured and text[0] in "[{"):
@@ -114,7 +168,7 @@ def _structured_readings(text: str, gold: Gold) -> Iterator[Reading]:
     lines = [line for line in lines if line != ""]
     if len(lines) > 1 and all(isinstance(line, list | tuple | dict) for line in lines):
         yield from _value_readings(lines, gold)
-    elif text[0] in "[(" and text[-1] == _CLOSING[text[0]]:
+    elif text[-1] == _CLOSING.get(text[0]):
         yield from _bracket_readings(text, gold)
 
 
@@ -132,23 +186,31 @@ def _parse_literal(text: str) -> Any:
     if text[0] not in "[({'\"" or "\\" in text:  # Python warns of escapes it does not know
         return _NOTHING
     try:
-        return ast.literal_eval(text)
+        value = ast.literal_eval(text)
+        # A set forgets the order in which it was typed, and what was typed twice.
+        return ast.literal_eval(f"[{text[1:-1]}]") if isinstance(value, set) else value
     except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
         return _NOTHING
 
 
 def _value_readings(value: Any, gold: Gold) -> Iterator[Reading]:
     if isinstance(value, dict):
+        rows = value.get("rows", value.get("data"))
+        if isinstance(value.get("columns"), list) and isinstance(rows, list):
+            if all(isinstance(row, list | tuple) for row in rows):
+                yield from _table_readings(rows, value["columns"])
+            else:
+                yield from _value_readings(rows, gold)
         yield from _mapping_readings(value)
     elif not isinstance(value, list | tuple):
         yield from _table_readings([[value]])
     elif value and all(isinstance(row, dict) for row in value):
         if all(row.keys() == value[0].keys() for row in value):
-            yield from _table_readings([[row[key] for key in value[0]] for row in value])
+            yield from _table_readings([[row[key] for key in value[0]] for row in value], value[0])
     elif value and all(isinstance(row, list | tuple) for row in value):
         yield from _table_readings(value)
         if all(isinstance(name, str) for name in value[0]) and names_columns(value[0], gold):
-            yield from _table_readings(value[1:])
+            yield from _table_readings(value[1:], value[0])
     else:
         yield from _flat_readings(value, gold)
 
@@ -158,9 +220,9 @@ def _mapping_readings(value: dict[Any, Any]) -> Iterator[Reading]:
     values = list(value.values())
     lists = values and all(isinstance(item, list | tuple) for item in values)
     if lists and len({len(item) for item in values}) == 1:
-        yield from _table_readings(list(zip(*values, strict=True)))
+        yield from _table_readings(list(zip(*values, strict=True)), value)
     else:
-        yield from _table_readings([values])
+        yield from _table_readings([values], value)
         yield from _table_readings(list(value.items()))
 
 
@@ -170,9 +232,14 @@ def _flat_readings(cells: Sequence[Any], gold: Gold) -> Iterator[Reading]:
     yield from _table_readings([list(cells)] if as_row else [[cell] for cell in cells])
 
 
-def _table_readings(rows: Sequence[Sequence[Any]]) -> Iterator[Reading]:
+def _table_readings(rows: Sequence[Sequence[Any]], names: Iterable[Any] = ()) -> Iterator[Reading]:
     if all(cell is None or isinstance(cell, _SCALARS) for row in rows for cell in row):
-        yield [tuple(_literal_cell(cell) for cell in row) for row in rows]
+        cells = [tuple(_literal_cell(cell) for cell in row) for row in rows]
+        yield Reading(cells, tuple(map(_name, names)))
+
+
+def _name(name: Any) -> str:
+    return name.text if isinstance(name, Bare) else str(name)
 
 
 _SCALARS = (str, int, float, bytes, Bare)
@@ -191,6 +258,6 @@ def _bracket_readings(text: str, gold: Gold) -> Iterator[Reading]:
     for inner in (text[1:-1].strip(), text):
         parts = ROW_GAP.split(inner)
         if all(part and _CLOSING.get(part[0]) == part[-1] for part in parts):
-            yield [tuple(split_cells(part[1:-1], ",")) for part in parts]
+            yield Reading([tuple(split_cells(part[1:-1], ",")) for part in parts])
     for separator in (", ", ","):
         yield from _flat_readings(split_cells(text[1:-1], separator), gold)

@@ -3,8 +3,11 @@
 * NULL equals NULL only; an empty text and 0 are other values.
 * Two whole numbers are equal exactly. Where one has a fraction they may differ by one part in a
   thousand million, which covers sums taken in another order and nothing a person would notice.
-* Texts are compared without case, outer blanks and one pair of outer quotes.
+* Texts are compared without case, outer blanks and one pair of outer quotes; a curly quote in them
+  is a straight one.
 * A text that is a plain number ("2014", "3.5", not "007") equals that number.
+* A column of numbers with a fraction may be rounded: to two or more decimals, all alike, with two
+  significant digits left of each. A whole number (`100`, not `100.0`) is never rounded.
 """
 
 from __future__ import annotations
@@ -13,9 +16,10 @@ import math
 import re
 import unicodedata
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from decimal import ROUND_HALF_EVEN, ROUND_HALF_UP, Decimal
+from decimal import ROUND_HALF_DOWN, ROUND_HALF_EVEN, ROUND_HALF_UP, Decimal
 from typing import NamedTuple
 
 from sql_env.core.database import Cell
@@ -26,6 +30,7 @@ _PLAIN_NUMBER = re.compile(r"-?(?:0|[1-9]\d{0,17})(?:\.\d+)?")
 _TYPED_NUMBER = re.compile(
     r"[+-]?(?:\d{1,25}|\d{1,3}(?:,\d{3}){1,8})?(?:\.(?P<decimals>\d*))?(?:[eE][+-]?\d{1,3})?"
 )
+_STRAIGHT = str.maketrans("\u2018\u2019\u201c\u201d", "''\"\"")
 _QUOTES = {'"': '"', "'": "'", "`": "`", "“": "”", "\u2018": "\u2019", "«": "»"}
 _BLOB = re.compile(r"[xX]'((?:[0-9a-fA-F]{2})*)'")
 
@@ -38,14 +43,14 @@ class Bare:
 
 
 class Rounding(NamedTuple):
-    """How many decimals a person kept, and which way halves went."""
+    """How many decimals were kept, and which way halves went."""
 
     decimals: int
     mode: str
 
 
 TypedCell = Cell | Bare
-ROUNDING_MODES = (ROUND_HALF_UP, ROUND_HALF_EVEN)
+ROUNDING_MODES = (ROUND_HALF_UP, ROUND_HALF_EVEN, ROUND_HALF_DOWN)
 # Fewer decimals than this are no rounding but another value: 3.14 stands for 3.14159, 3.1 does not.
 MIN_DECIMALS = 2
 MAX_DECIMALS = 12
@@ -59,7 +64,7 @@ def normalize_text(text: str) -> str:
     if len(text) > 1 and _QUOTES.get(text[0]) == text[-1]:
         text = text[1:-1].strip()
     if not text.isascii():
-        text = unicodedata.normalize("NFC", text)
+        text = unicodedata.normalize("NFC", text).translate(_STRAIGHT)
     return text.casefold()
 
 
@@ -99,15 +104,29 @@ def typed_number(text: str) -> int | float | None:
         return float(digits)
 
 
-def typed_decimals(cells: Iterable[TypedCell]) -> int | None:
-    """The most decimals of any typed number among `cells`; None where none is a number."""
-    texts = (cell.text for cell in cells if isinstance(cell, Bare))
-    numbers = [_TYPED_NUMBER.fullmatch(text) for text in texts if typed_number(text) is not None]
-    return max((len(match["decimals"] or "") for match in numbers if match), default=None)
+def number_of(cell: TypedCell) -> int | float | None:
+    """The number that a cell is, or spells; None where it is something else."""
+    if isinstance(cell, Bare):
+        return typed_number(cell.text)
+    if isinstance(cell, str):
+        return plain_number(cell)
+    return cell if isinstance(cell, int | float) else None
+
+
+def decimals_kept(cells: Iterable[TypedCell]) -> int | None:
+    """The decimals that a column may have been rounded to; None where it cannot have been.
+
+    Zeros at the end are not counted: `round(2.701, 2)` is 2.7 to SQLite.
+    """
+    fractions = [n for n in map(number_of, cells) if isinstance(n, float) and math.isfinite(n)]
+    if not fractions:
+        return None
+    most = max(-int(Decimal(repr(n)).normalize().as_tuple().exponent) for n in fractions)
+    return max(most, MIN_DECIMALS) if most <= MAX_DECIMALS else None
 
 
 def rounded(cell: Cell, rounding: Rounding) -> Cell:
-    """A fractional number rounded the way a person would; everything else as it is.
+    """A number with a fraction, rounded; everything else as it is.
 
     A number that would keep fewer than two digits stays exact: 0.004 is not 0.00.
     """
@@ -155,6 +174,11 @@ class ColumnIndex:
             self._known[cell] = found
         self.ids: list[int] = [self._known[cell] for cell in cells]
         self.size = classes
+
+    def holds_all(self, numbers: Iterable[int]) -> bool:
+        """Whether there are values equal to each of these numbers, as often as they occur."""
+        wanted = Counter(map(self._find_number, numbers))
+        return wanted <= Counter(self.ids)
 
     def encode(self, cells: Sequence[TypedCell]) -> list[int] | None:
         """The numbers of gold values equal to `cells`; None where one has no equal."""

@@ -32,6 +32,7 @@ __all__ = [
     "Database",
     "DatabaseOpenError",
     "ErrorKind",
+    "FileIdentity",
     "ForeignKey",
     "Limits",
     "QueryResult",
@@ -51,15 +52,16 @@ class DatabaseOpenError(ValueError):
 
 
 @dataclass(frozen=True)
-class _File:
+class FileIdentity:
     """A file as it was when it was opened: one that has been replaced since is another."""
 
     path: Path
     modified: int
     size: int
+    inode: int
 
     @classmethod
-    def at(cls, path: Path) -> _File:
+    def at(cls, path: Path) -> FileIdentity:
         try:
             found = path.stat()
         except OSError as error:
@@ -67,10 +69,10 @@ class _File:
                 f"{path}: {error.strerror or error}. Prepare the data first, or name the folder "
                 "that holds <name>/<name>.sqlite"
             ) from error
-        return cls(path, found.st_mtime_ns, found.st_size)
+        return cls(path, found.st_mtime_ns, found.st_size, found.st_ino)
 
 
-def _read_schemas(file: _File) -> list[TableSchema]:
+def _read_schemas(file: FileIdentity) -> list[TableSchema]:
     try:
         with closing(connect(file.path)) as connection:
             schemas = read_schemas(connection)
@@ -94,7 +96,7 @@ def _read_schemas(file: _File) -> list[TableSchema]:
 class _OpenFile:
     """What all who opened a file share: its schema and its idle connections."""
 
-    def __init__(self, file: _File) -> None:
+    def __init__(self, file: FileIdentity) -> None:
         schemas = _read_schemas(file)
         self.path = file.path
         self.schemas = {schema.name.lower(): schema for schema in schemas}
@@ -112,7 +114,7 @@ class _Pool:
         self.connections = connections
         self.files = files
         self._lock = threading.RLock()
-        self._open: dict[_File, _OpenFile] = {}
+        self._open: dict[FileIdentity, _OpenFile] = {}
         self._count = 0
 
     def after_fork(self) -> None:
@@ -123,7 +125,7 @@ class _Pool:
             file.idle = []
         self._count = 0
 
-    def open(self, file: _File) -> _OpenFile:
+    def open(self, file: FileIdentity) -> _OpenFile:
         found = self._open.get(file)
         if found is None:
             read = _OpenFile(file)  # takes its time on a large file, so nobody waits for it
@@ -197,7 +199,8 @@ class Database:
     def __init__(self, path: Path | str, limits: Limits = Limits()) -> None:
         self.path = Path(path)
         self.limits = limits
-        self._file = _POOL.open(_File.at(self.path))
+        self.identity = FileIdentity.at(self.path)
+        self._file = _POOL.open(self.identity)
         self.table_names: tuple[str, ...] = self._file.table_names
 
     def schema(self, table: str) -> TableSchema | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from sql_env.core.cells import ColumnIndex, Rounding, TypedCell
+from sql_env.core.cells import ColumnIndex, Rounding, TypedCell, number_of
 from sql_env.core.gold import Gold
 
 Column = Sequence[TypedCell]
@@ -24,7 +24,8 @@ class ColumnMatcher:
     Args:
         columns: the answer, column by column, as many as gold has.
         gold: what it is compared with; both have the same number of rows.
-        roundings: how the numbers of each answer column were rounded (typed answers only).
+        roundings: how the numbers of each answer column were rounded.
+        bound: for each answer column the gold column that its name means, where it has one.
         ignore_order: forget gold's order, to find out whether it is what went wrong.
     """
 
@@ -34,11 +35,13 @@ class ColumnMatcher:
         gold: Gold,
         roundings: Sequence[Rounding | None] = (),
         *,
+        bound: Sequence[int | None] = (),
         ignore_order: bool = False,
     ) -> None:
         self._columns = columns
         self._gold = gold
         self._roundings = roundings or (None,) * len(columns)
+        self._bound = bound or (None,) * len(columns)
         rows = len(gold.rows)
         self._answer_start = [0] * rows if ignore_order else gold.answer_segments
         self._gold_start = [0] * len(gold.pool) if ignore_order else gold.pool_segments
@@ -49,7 +52,11 @@ class ColumnMatcher:
     def matches(self) -> bool:
         """Whether some order of the columns fits."""
         as_they_are = range(self._gold.width)
-        if all(self._encode(i, i) is not None for i in as_they_are) and self._fits(as_they_are):
+        if (
+            all(column in (None, i) for i, column in enumerate(self._bound))
+            and all(self._encode(i, i) is not None for i in as_they_are)
+            and self._fits(as_they_are)
+        ):
             return True
         candidates: list[list[int]] = []
         for i in as_they_are:
@@ -71,6 +78,8 @@ class ColumnMatcher:
         """The answer columns that hold gold column `i`'s values, looked at by themselves."""
         found: list[int] = []
         for j in range(len(self._columns)):
+            if self._bound[j] != i and (self._bound[j] is not None or i in self._bound):
+                continue
             encoded = self._encode(i, j) if self._work < WORK_LIMIT else None
             if encoded is not None:
                 self._work += len(encoded)
@@ -128,7 +137,12 @@ class ColumnMatcher:
     def _encode(self, i: int, j: int) -> list[int] | None:
         if (i, j) not in self._encoded:
             index = self._index(i, j)
-            self._encoded[i, j] = index.encode(self._columns[j])
+            encoded = index.encode(self._columns[j])
+            if encoded and self._roundings[j] is not None:
+                whole = [n for n in map(number_of, self._columns[j]) if isinstance(n, int)]
+                if not self._gold.indexes[i].holds_all(whole):
+                    encoded = None  # 100 is not 99.996 rounded, but 100.0 may be
+            self._encoded[i, j] = encoded
             self._work += index.size + len(self._columns[j])
         return self._encoded[i, j]
 

@@ -11,15 +11,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from sql_env.core.answer_marks import bind
 from sql_env.core.answers import AnswerError, read_answer
-from sql_env.core.cells import (
-    MAX_DECIMALS,
-    MIN_DECIMALS,
-    ROUNDING_MODES,
-    Rounding,
-    TypedCell,
-    typed_decimals,
-)
+from sql_env.core.cells import ROUNDING_MODES, Rounding, TypedCell, decimals_kept
 from sql_env.core.database import Cell
 from sql_env.core.gold import Gold, build_gold
 from sql_env.core.matching import ColumnMatcher
@@ -42,7 +36,7 @@ def verify_rows(rows: Sequence[Sequence[Cell]], gold: Gold) -> Verdict:
     """Compare a table (the result of the agent's successful query) with gold."""
     if tuple(rows) == gold.rows:
         return _CORRECT
-    return _compare(rows, gold, typed=False)
+    return _compare(rows, gold)
 
 
 def verify_text(text: str, gold: Gold) -> Verdict:
@@ -53,7 +47,7 @@ def verify_text(text: str, gold: Gold) -> Verdict:
     """
     verdict: Verdict | None = None
     for reading in read_answer(text, gold):
-        found = _compare(reading, gold, typed=True)
+        found = _compare(reading.rows, gold, bind(reading.names, gold.columns))
         if found.correct:
             return found
         verdict = verdict or found
@@ -61,7 +55,9 @@ def verify_text(text: str, gold: Gold) -> Verdict:
     return verdict
 
 
-def _compare(rows: Sequence[Sequence[TypedCell]], gold: Gold, *, typed: bool) -> Verdict:
+def _compare(
+    rows: Sequence[Sequence[TypedCell]], gold: Gold, bound: Sequence[int | None] = ()
+) -> Verdict:
     if len(rows) != len(gold.rows):
         return Verdict(False, f"expected {_count(len(gold.rows), 'row')}, got {len(rows)}")
     if not rows:
@@ -72,26 +68,30 @@ def _compare(rows: Sequence[Sequence[TypedCell]], gold: Gold, *, typed: bool) ->
     if widths != {gold.width}:
         return Verdict(False, f"expected {_count(gold.width, 'column')}, got {widths.pop()}")
     columns = list(zip(*rows, strict=True))
-    if ColumnMatcher(columns, gold).matches():
+    if _matches(columns, gold, bound):
         return _CORRECT
-    if typed and _matches_rounded(columns, gold):
-        return _CORRECT
+    if any(column is not None for column in bound) and _matches(columns, gold, ()):
+        return Verdict(False, "the values stand under the wrong names")
     return Verdict(False, _difference(columns, gold))
 
 
-def _matches_rounded(columns: Sequence[Sequence[TypedCell]], gold: Gold) -> bool:
-    """Whether gold matches once its numbers are rounded to the decimals typed, two at least."""
-    decimals = [typed_decimals(column) for column in columns]
-    if not gold.has_fractions or all(kept is None for kept in decimals):
+def _matches(
+    columns: Sequence[Sequence[TypedCell]], gold: Gold, bound: Sequence[int | None]
+) -> bool:
+    """Whether gold matches as it is, or rounded to the decimals that each column has kept."""
+    if ColumnMatcher(columns, gold, bound=bound).matches():
+        return True
+    if not gold.has_fractions:
+        return False
+    decimals = [decimals_kept(column) for column in columns]
+    if all(kept is None for kept in decimals):
         return False
     return any(
         ColumnMatcher(
             columns,
             gold,
-            [
-                None if kept is None else Rounding(min(max(kept, MIN_DECIMALS), MAX_DECIMALS), mode)
-                for kept in decimals
-            ],
+            [None if kept is None else Rounding(kept, mode) for kept in decimals],
+            bound=bound,
         ).matches()
         for mode in ROUNDING_MODES
     )

@@ -45,8 +45,8 @@ class SecondOpinion:
         keyed = _with_keys(tree)
         self.groups = None if keyed is None else _groups(keyed, tree, run, self.width)
 
-    def accepts(self, rows: Sequence[Sequence[Any]]) -> bool | None:
-        """Whether `rows` may be the query's result."""
+    def accepts(self, rows: Sequence[Sequence[Any]], *, named: bool = False) -> bool | None:
+        """Whether `rows` may be the query's result; `named`: with its columns where they stand."""
         if self.groups is None or self.width > MAX_WIDTH:
             return None
         if len(rows) != len(self.rows):
@@ -59,7 +59,7 @@ class SecondOpinion:
         groups = [(n, [tuple(map(canonical, row)) for row in pool]) for n, pool in self.groups]
         return any(
             _fits([tuple(row[i] for i in order) for row in answer], groups)
-            for order in permutations(range(self.width))
+            for order in ([range(self.width)] if named else permutations(range(self.width)))
         )
 
 

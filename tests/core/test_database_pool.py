@@ -82,7 +82,7 @@ def test_connections_that_have_seen_much_are_replaced(paths: list[Path]) -> None
 @needs_proc
 def test_files_are_bounded_and_a_retired_one_still_answers(paths: list[Path]) -> None:
     pool = module._Pool(connections=4, files=3)
-    files = [pool.open(module._File.at(path)) for path in paths[:10]]
+    files = [pool.open(module.FileIdentity.at(path)) for path in paths[:10]]
     before = open_descriptors()
     for _ in range(3):
         for number, file in enumerate(files):
