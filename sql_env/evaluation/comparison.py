@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
-from statistics import fmean, stdev
+from statistics import fmean
 from typing import Any
 
 from sql_env.agent.episodes import EpisodeResult
-from sql_env.evaluation.metrics import Z_95
+from sql_env.evaluation.statistics import Interval, bootstrap, newcombe, permutation_p
 
 
 class ComparisonError(ValueError):
@@ -21,8 +20,9 @@ class ComparisonError(ValueError):
 class Comparison:
     """What changed from `before` to `after`, over the questions that both played.
 
-    With one sample per question `p_value` is McNemar's exact test; with several it is the sign test
-    over the questions whose success went up or down, which is the same thing for one sample.
+    The interval is Newcombe's where every question was played once, and a bootstrap over questions
+    where shares of several samples are compared. `p_value` is a permutation test over questions:
+    with one sample each it is McNemar's exact test.
     """
 
     n_questions: int
@@ -31,6 +31,7 @@ class Comparison:
     difference: float
     low: float  # of the difference, 95 %
     high: float
+    over_databases: Interval | None  # the same, by a bootstrap over databases
     won: tuple[str, ...]
     lost: tuple[str, ...]
     both_right: int
@@ -47,13 +48,18 @@ class Comparison:
         """The comparison for people, in one line."""
         direction = "up" if self.difference > 0 else "down" if self.difference < 0 else "unchanged"
         sure = "more than chance" if self.p_value < 0.05 else "within chance"
+        databases = self.over_databases
+        clustered = f", over databases {_points(*databases)}" if databases else ""
         return (
             f"{self.rate_before:.1%} → {self.rate_after:.1%}, {direction} "
-            f"{100 * abs(self.difference):.1f} points "
-            f"[{100 * self.low:+.1f}, {100 * self.high:+.1f}]: "
+            f"{100 * abs(self.difference):.1f} points {_points(self.low, self.high)}{clustered}: "
             f"{len(self.won)} won, {len(self.lost)} lost of {self.n_questions}, "
             f"p = {self.p_value:.3g} ({sure})"
         )
+
+
+def _points(low: float, high: float) -> str:
+    return f"[{100 * low:+.1f}, {100 * high:+.1f}]"
 
 
 def compare(before: Sequence[EpisodeResult], after: Sequence[EpisodeResult]) -> Comparison:
@@ -69,34 +75,28 @@ def compare(before: Sequence[EpisodeResult], after: Sequence[EpisodeResult]) -> 
             "the runs have no question in common: compare runs over the same dataset and split"
         )
     changes = {question: new[question] - old[question] for question in shared}
-    won = tuple(question for question in shared if changes[question] > 0)
-    lost = tuple(question for question in shared if changes[question] < 0)
     unchanged = [question for question in shared if changes[question] == 0]
-    difference = fmean(changes.values())
-    spread = stdev(changes.values()) / math.sqrt(len(shared)) if len(shared) > 1 else 0.0
+    rates = [[run[question] for question in shared] for run in (old, new)]
+    sampled = len(before) > len(old) or len(after) > len(new)
+    interval = bootstrap(changes.items()) if sampled else None
+    low, high = interval or newcombe(*rates)
+    database = {episode.question_id: episode.database for episode in before}
     return Comparison(
         n_questions=len(shared),
-        rate_before=fmean(old[question] for question in shared),
-        rate_after=fmean(new[question] for question in shared),
-        difference=difference,
-        low=max(-1.0, difference - Z_95 * spread),
-        high=min(1.0, difference + Z_95 * spread),
-        won=won,
-        lost=lost,
+        rate_before=fmean(rates[0]),
+        rate_after=fmean(rates[1]),
+        difference=fmean(changes.values()),
+        low=low,
+        high=high,
+        over_databases=bootstrap((database[name], change) for name, change in changes.items()),
+        won=tuple(question for question in shared if changes[question] > 0),
+        lost=tuple(question for question in shared if changes[question] < 0),
         both_right=sum(old[question] > 0 for question in unchanged),
         both_wrong=sum(old[question] == 0 for question in unchanged),
-        p_value=mcnemar(len(won), len(lost)),
+        p_value=permutation_p(list(changes.values())),
         only_before=len(old) - len(shared),
         only_after=len(new) - len(shared),
     )
-
-
-def mcnemar(won: int, lost: int) -> float:
-    """Exact two-sided p: how likely so uneven a split is by the toss of a coin."""
-    changed = won + lost
-    tail = sum(math.comb(changed, i) for i in range(min(won, lost) + 1))
-    p_value: float = 2 * tail / 2**changed
-    return min(1.0, p_value)
 
 
 def _success_by_question(episodes: Iterable[EpisodeResult]) -> dict[str, float]:

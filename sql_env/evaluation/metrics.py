@@ -7,34 +7,10 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from statistics import fmean
-from typing import Any, NamedTuple
+from typing import Any
 
 from sql_env.agent.episodes import EpisodeResult, Step
-
-Z_95 = 1.959963984540054
-
-
-class Rate(NamedTuple):
-    """A share of successes with its 95 % Wilson interval."""
-
-    rate: float
-    low: float
-    high: float
-    n: int
-
-    def __str__(self) -> str:
-        return f"{self.rate:.1%} [{self.low:.1%}, {self.high:.1%}]"
-
-
-def wilson(successes: float, n: int) -> Rate:
-    """The 95 % Wilson score interval; `successes` may be a sum of shares."""
-    if n == 0:
-        return Rate(0.0, 0.0, 1.0, 0)
-    share, z2 = successes / n, Z_95**2
-    centre = (share + z2 / (2 * n)) / (1 + z2 / n)
-    half = Z_95 / (1 + z2 / n) * math.sqrt(share * (1 - share) / n + z2 / (4 * n * n))
-    # Rounding must not put 0 of n below its interval, nor n of n above it.
-    return Rate(share, max(0.0, min(share, centre - half)), min(1.0, max(share, centre + half)), n)
+from sql_env.evaluation.statistics import Interval, Rate, bootstrap, wilson
 
 
 def success_rate(episodes: Iterable[EpisodeResult]) -> Rate:
@@ -72,6 +48,8 @@ class Summary:
     n_played: int
     n_completed: int  # played to an end; the others broke off with an error
     success: Rate
+    success_over_databases: Interval | None  # the interval by a bootstrap over databases
+    failures: dict[str, int]  # the episodes that were not won, by kind
     pass_at_k: dict[str, float]
     by_difficulty: dict[str, Rate]
     by_database: dict[str, Rate]
@@ -83,6 +61,7 @@ class Summary:
     sample_share: Rate  # of the episodes: SAMPLE was used
     recovery: Rate  # of the episodes whose first query failed: success all the same
     replaced: Rate  # of the turns: guided decoding drew another
+    replaced_reasons: dict[str, int]
     extra_tokens: int  # that were written for turns which were then replaced
     cut_off: int  # turns that ran into the token limit
     parse_rate: float | None  # of the model's turns; None where nothing had to be parsed
@@ -101,7 +80,7 @@ class Summary:
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, Rate):
+    if isinstance(value, Rate | Interval):
         return value._asdict()
     if isinstance(value, dict):
         return {key: _plain(item) for key, item in value.items()}
@@ -132,6 +111,8 @@ def summarize(episodes: Sequence[EpisodeResult], *, planned: int | None = None) 
         n_played=len(episodes),
         n_completed=sum(not e.error for e in episodes),
         success=success_rate(episodes),
+        success_over_databases=bootstrap((e.database, float(e.correct)) for e in episodes),
+        failures=_counts(failure_kind(e) for e in episodes if not e.correct),
         pass_at_k={str(k): pass_at_k(episodes, k) for k in range(1, samples + 1)},
         by_difficulty=_rates(episodes, lambda e: e.difficulty, DIFFICULTIES),
         by_database=_rates(episodes, lambda e: e.database),
@@ -148,6 +129,7 @@ def summarize(episodes: Sequence[EpisodeResult], *, planned: int | None = None) 
         ),
         recovery=wilson(sum(e.correct for e in stumbled), len(stumbled)),
         replaced=wilson(len(redrawn), len(steps)),
+        replaced_reasons=_counts(item["reason"] for item in redrawn),
         extra_tokens=sum(item["extra_tokens"] for item in redrawn),
         cut_off=sum("cut_off" in step.trace for step in steps),
         parse_rate=fmean(parsed) if parsed else None,
@@ -171,6 +153,22 @@ def first_query_failed(episode: EpisodeResult) -> bool:
     if step is None:
         return False
     return bool(step.error) or (step.rows == 0 and episode.gold_answer != [])
+
+
+def failure_kind(episode: EpisodeResult) -> str:
+    """Why an episode was not won, by its end and by the query that the answer rests on."""
+    if episode.error:
+        return "broke off"
+    if episode.stop_reason != "wrong_answer":
+        return "no answer"
+    queries = [step for step in episode.steps if _is(step.action_type, "QUERY")]
+    if not queries:
+        return "answered without a query"
+    if queries[-1].error:
+        return "answered after a query that failed"
+    if not queries[-1].rows:
+        return "answered after a query that found nothing"
+    return "the query answers another question"
 
 
 def _first_query(episode: EpisodeResult) -> Step | None:

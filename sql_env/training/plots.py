@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from sql_env.evaluation.metrics import Rate
+from sql_env.evaluation.statistics import Rate
 
 TRAIN_COLOUR, EVAL_COLOUR, FAINT = "#2563eb", "#d97706", "#94a3b8"
 TREND_SHARE = 0.1  # of the points so far that the trend line looks back over

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sql_env.agent.episodes import EpisodeResult
-from sql_env.evaluation.comparison import Comparison, ComparisonError, compare, mcnemar
+from sql_env.evaluation.comparison import Comparison, ComparisonError, compare
 
 Maker = Callable[..., EpisodeResult]
 
@@ -21,30 +21,6 @@ def compared(make: Maker, before: str, after: str) -> Comparison:
         for run in (before, after)
     ]
     return compare(*runs)
-
-
-class TestMcNemar:
-    @pytest.mark.parametrize(
-        ("won", "lost", "p"),
-        [
-            (0, 0, 1.0),
-            (5, 5, 1.0),
-            (1, 6, 0.125),
-            (0, 6, 0.03125),
-            (15, 5, 0.0414),
-            (70, 23, 1.1e-6),
-        ],
-    )
-    def test_known_values(self, won: int, lost: int, p: float) -> None:
-        assert mcnemar(won, lost) == pytest.approx(p, rel=0.02)
-
-    @given(st.integers(0, 400), st.integers(0, 400))
-    def test_symmetric_and_a_probability(self, won: int, lost: int) -> None:
-        assert mcnemar(won, lost) == mcnemar(lost, won)
-        assert 0 < mcnemar(won, lost) <= 1
-
-    def test_thousands_of_changes(self) -> None:
-        assert mcnemar(3000, 2000) < 1e-40
 
 
 class TestCompare:
@@ -59,11 +35,29 @@ class TestCompare:
     def test_difference_with_its_interval(self, make_episode: Maker) -> None:
         comparison = compared(make_episode, "-" * 60 + "+" * 40, "+" * 20 + "-" * 40 + "+" * 40)
         assert comparison.difference == pytest.approx(0.2)
-        # 1.96 * sqrt(0.2 * 0.8 / 99), the spread of twenty ones among a hundred zeros.
-        assert comparison.high - comparison.difference == pytest.approx(0.0788, abs=1e-3)
+        assert (comparison.low, comparison.high) == pytest.approx((0.1175, 0.2763), abs=1e-4)
         assert "20 won, 0 lost of 100" in comparison.sentence
         assert "up 20.0 points [+" in comparison.sentence
         assert "more than chance" in comparison.sentence
+
+    def test_a_few_wins_out_of_a_few_leave_doubt(self, make_episode: Maker) -> None:
+        comparison = compared(make_episode, "----", "++++")
+        assert (comparison.difference, comparison.high) == (1.0, 1.0)
+        assert comparison.low < 0.5
+
+    def test_questions_of_one_database_are_not_independent(self, make_episode: Maker) -> None:
+        runs = [
+            [
+                make_episode(f"q{n}", correct=n // 20 % 3 < side, database=f"d{n // 20}")
+                for n in range(200)
+            ]
+            for side in (1, 2)
+        ]
+        comparison = compare(*runs)
+        assert comparison.over_databases
+        low, high = comparison.over_databases
+        assert high - low > 2 * (comparison.high - comparison.low)
+        assert "over databases [" in comparison.sentence
 
     def test_only_shared_questions_are_paired(self, make_episode: Maker) -> None:
         comparison = compared(make_episode, "++++", "++")
@@ -79,6 +73,23 @@ class TestCompare:
         comparison = compare(before, after)
         assert comparison.won == ("q",)
         assert comparison.difference == pytest.approx(0.5)
+        assert comparison.low < 0.5 < comparison.high
+
+    def test_samples_are_tested_by_how_far_each_question_moved(self, make_episode: Maker) -> None:
+        """The sign test sees three questions each way; those that won moved much further."""
+        shares = [(0, 4), (0, 4), (0, 4), (2, 1), (2, 1), (2, 1)]
+        runs = [
+            [
+                make_episode(f"q{number}", correct=sample < share[side], sample=sample)
+                for number, share in enumerate(shares)
+                for sample in range(4)
+            ]
+            for side in (0, 1)
+        ]
+        comparison = compare(*runs)
+        assert (len(comparison.won), len(comparison.lost)) == (3, 3)
+        # 2 ** 6 sign patterns; |sum| >= 9 quarters needs all three large ones on one side.
+        assert comparison.p_value == pytest.approx(16 / 64)
 
     @given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=40))
     def test_the_other_way_round(self, make_episode: Maker, pairs: list[tuple[bool, bool]]) -> None:

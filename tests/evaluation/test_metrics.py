@@ -17,40 +17,10 @@ from sql_env.evaluation.metrics import (
     pass_at_k,
     success_rate,
     summarize,
-    wilson,
 )
+from sql_env.evaluation.statistics import wilson
 
 Maker = Callable[..., EpisodeResult]
-
-
-class TestWilson:
-    @pytest.mark.parametrize(
-        ("successes", "n", "low", "high"),
-        [
-            (15, 50, 0.1910, 0.4375),
-            (0, 203, 0.0, 0.01857),
-            (203, 203, 0.98143, 1.0),
-            (1, 10, 0.0179, 0.4042),
-        ],
-    )
-    def test_known_values(self, successes: int, n: int, low: float, high: float) -> None:
-        rate = wilson(successes, n)
-        assert (rate.low, rate.high) == pytest.approx((low, high), abs=5e-5)
-
-    @given(st.integers(1, 10_000).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
-    def test_holds_the_rate_and_stays_a_share(self, counts: tuple[int, int]) -> None:
-        successes, n = counts
-        rate = wilson(successes, n)
-        assert 0 <= rate.low <= rate.rate + 1e-12
-        assert rate.rate - 1e-12 <= rate.high <= 1
-
-    def test_more_questions_narrow_it(self) -> None:
-        assert (
-            wilson(30, 60).high - wilson(30, 60).low > wilson(300, 600).high - wilson(300, 600).low
-        )
-
-    def test_nothing_counted_says_nothing(self) -> None:
-        assert (wilson(0, 0).low, wilson(0, 0).high) == (0.0, 1.0)
 
 
 class TestSamples:

@@ -15,9 +15,9 @@ from sql_env.cli import app
 from sql_env.evaluation.comparison import compare
 from sql_env.evaluation.metrics import Rate, summarize
 from sql_env.evaluation.run_folder import read_run
-from sql_env.results.manifest import ManifestError, read_manifest
-from sql_env.results.pictures import running_steps
 from sql_env.training.run_log import RunLog
+from tools.results.manifest import ManifestError, read_manifest
+from tools.results.pictures import running_steps
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 MANIFEST = """
@@ -307,7 +307,7 @@ def test_the_committed_page_is_the_one_that_its_runs_make(tmp_path: Path) -> Non
     manifest = CHECKOUT / "docs" / "results.toml"
     if not manifest.is_file():
         pytest.skip("no results in this checkout")
-    from sql_env.results.page import render_page
+    from tools.results.page import render_page
 
     again = render_page(read_manifest(manifest), tmp_path / "results.md")
     assert again == (CHECKOUT / "docs" / "results.md").read_text(encoding="utf-8")

@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 from sql_env.agent.episodes import EpisodeResult
-from sql_env.evaluation.metrics import wilson
+from sql_env.evaluation.statistics import wilson
 from sql_env.training.config import GRPOConfig
 from sql_env.training.data_loading import load_for_training, load_training_questions
 from sql_env.training.display import as_html, episode_panel, side_by_side

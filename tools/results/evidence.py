@@ -9,7 +9,7 @@ from functools import cached_property
 
 from sql_env.evaluation.metrics import Summary, summarize
 from sql_env.evaluation.run_folder import Run, RunError, read_run
-from sql_env.results.manifest import DatasetEntry, Manifest, ManifestError, PolicyEntry
+from tools.results.manifest import DatasetEntry, Manifest, ManifestError, PolicyEntry
 
 
 class Kind(StrEnum):

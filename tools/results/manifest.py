@@ -142,7 +142,7 @@ def read_manifest(path: Path) -> Manifest:
     except OSError as error:
         raise ManifestError(
             f"{path} cannot be read ({error.strerror}): it names the runs that the page is about; "
-            "sql_env/results/manifest.py shows one"
+            "tools/results/manifest.py shows one"
         ) from error
     except tomllib.TOMLDecodeError as error:
         raise ManifestError(f"{path} is not TOML: {error}") from error

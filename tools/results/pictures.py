@@ -6,8 +6,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from sql_env.results.evidence import Exhibits
-from sql_env.results.manifest import TrainingEntry
 from sql_env.training.plots import (
     FAINT,
     new_axes,
@@ -17,6 +15,8 @@ from sql_env.training.plots import (
     trend,
 )
 from sql_env.training.run_log import RunLog
+from tools.results.evidence import Exhibits
+from tools.results.manifest import TrainingEntry
 
 COLOURS = (
     *("#94a3b8", "#2563eb", "#d97706", "#059669", "#7c3aed", "#dc2626"),

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 
 from sql_env.evaluation.comparison import Comparison, compare
 from sql_env.evaluation.metrics import DIFFICULTIES, Rate, wilson
-from sql_env.results.evidence import Evidence, Exhibits, Kind
-from sql_env.results.manifest import ComparisonEntry, DatasetEntry
+from tools.results.evidence import Evidence, Exhibits, Kind
+from tools.results.manifest import ComparisonEntry, DatasetEntry
 
 NOTHING = "-"
 PASS_AT = (1, 2, 4, 8)

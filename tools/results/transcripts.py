@@ -6,9 +6,9 @@ import textwrap
 from html import escape
 
 from sql_env.agent.episodes import EpisodeResult, Step
-from sql_env.results.evidence import Exhibits
-from sql_env.results.keeping import shown_episode
-from sql_env.results.manifest import ManifestError, TranscriptEntry
+from tools.results.evidence import Exhibits
+from tools.results.keeping import shown_episode
+from tools.results.manifest import ManifestError, TranscriptEntry
 
 COLUMN_WIDTH = 42
 SHOWN_LINES = 10

@@ -33,9 +33,9 @@ def results_command(
     question went, without the texts.
     """
     from sql_env.evaluation.run_folder import RunError
-    from sql_env.results.keeping import keep_runs
-    from sql_env.results.manifest import ManifestError, read_manifest
-    from sql_env.results.page import write_page
+    from tools.results.keeping import keep_runs
+    from tools.results.manifest import ManifestError, read_manifest
+    from tools.results.page import write_page
 
     try:
         about = read_manifest(manifest)

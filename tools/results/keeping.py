@@ -30,8 +30,8 @@ from sql_env.evaluation.run_folder import (
     is_training_run,
     read_run,
 )
-from sql_env.results.manifest import Manifest
 from sql_env.training.run_log import METRICS, SESSIONS, SUCCESS, RunLog
+from tools.results.manifest import Manifest
 
 SHOWN = "transcripts.jsonl"
 DIGITS = 4  # of the numbers in a learning curve

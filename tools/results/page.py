@@ -8,10 +8,11 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from sql_env.results.evidence import Exhibits, Kind
-from sql_env.results.manifest import Manifest, TrainingEntry
-from sql_env.results.pictures import Pictures, running_steps
-from sql_env.results.tables import (
+from sql_env.training.run_log import CONFIG, RunLog
+from tools.results.evidence import Exhibits, Kind
+from tools.results.manifest import Manifest, TrainingEntry
+from tools.results.pictures import Pictures, running_steps
+from tools.results.tables import (
     NOTHING,
     behaviour_table,
     comparison_table,
@@ -21,8 +22,7 @@ from sql_env.results.tables import (
     runs_table,
     success_table,
 )
-from sql_env.results.transcripts import side_by_side
-from sql_env.training.run_log import CONFIG, RunLog
+from tools.results.transcripts import side_by_side
 
 IMAGES = "images/results"
 
