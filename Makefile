@@ -5,7 +5,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help demo test lint types imports pytest docs space bench clean
+.PHONY: help demo test lint types imports pytest docs space bench results clean
 
 help:  ## Show what can be made
 	@grep -E '^[a-z]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 12
@@ -51,6 +51,9 @@ bench: .venv/.dev  ## Run every benchmark; each prints ratios against peers
 .venv/.dev: .venv/.torch pyproject.toml
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[server,training,inspect,skyrl,notebook,dev]'
 	touch $@ .venv/.training
+
+results: .venv/.dev  ## Write the tables of docs/results.md from the runs in results/
+	$(BIN)/python -m tools.results page
 
 clean:  ## Remove what was built (.venv included)
 	rm -rf .venv build dist site

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from sql_env.commands import data, demo, evaluate, pack, play, results, train
+from sql_env.commands import data, demo, evaluate, pack, play, train
 from sql_env.commands.mcp import mcp
 from sql_env.commands.serve import serve
 from sql_env.renames import COMMANDS
@@ -38,7 +38,6 @@ demo.register(app)
 evaluate.register(app)
 train.register(app)
 pack.register(app)
-results.register(app)
 app.command()(serve)
 app.command()(mcp)
 app.add_typer(data.app, name="data")

@@ -1,0 +1,1 @@
+"""What this repository is made with, and no one needs to install."""

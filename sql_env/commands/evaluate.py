@@ -79,6 +79,9 @@ def register(app: typer.Typer) -> None:
     app.command("eval")(evaluate_command)
     app.command("compare")(compare_command)
     app.command("report")(report_command)
+    app.command("runs")(runs_command)
+    anything = {"ignore_unknown_options": True, "allow_extra_args": True}
+    app.command("results", hidden=True, context_settings=anything)(results_command)
 
 
 @contextmanager
@@ -98,6 +101,7 @@ def user_errors() -> Iterator[None]:
 
 
 def evaluate_command(
+    context: typer.Context,
     policy: Annotated[
         list[str] | None, typer.Option("--policy", help=f"Who plays; repeatable. {POLICY_HELP}.")
     ] = None,
@@ -105,13 +109,19 @@ def evaluate_command(
         Path | None, typer.Option(help="A dataset folder; default: the embedded data.")
     ] = None,
     split: Annotated[str, typer.Option(help="Which questions of it.")] = "eval",
-    n: Annotated[
-        int | None, typer.Option("-n", min=1, help="How many questions; default: all of the split.")
+    ids: Annotated[
+        list[str] | None, typer.Option("--id", help="Only this question; repeatable.")
+    ] = None,
+    databases: Annotated[
+        list[str] | None, typer.Option("--database", help="Only about this one; repeatable.")
+    ] = None,
+    difficulties: Annotated[
+        list[str] | None, typer.Option("--difficulty", help="Only of this one; repeatable.")
+    ] = None,
+    limit: Annotated[
+        int | None, typer.Option("--limit", "-n", min=1, help="So many, drawn with the seed.")
     ] = None,
     seed: Annotated[int, typer.Option(help="Same seed, same episodes.")] = 0,
-    workers: Annotated[
-        int, typer.Option(min=1, help="Processes; models and endpoints play in one.")
-    ] = 1,
     samples: Annotated[
         int, typer.Option(min=1, help="How many times each question is played (pass@k).")
     ] = 1,
@@ -125,6 +135,9 @@ def evaluate_command(
         bool, typer.Option("--no-last", help="No ANSWER: @last; answers must be typed out.")
     ] = False,
     max_new_tokens: Annotated[int, typer.Option(min=1, help="Longest model turn.")] = 256,
+    workers: Annotated[
+        int, typer.Option(min=1, help="Processes; models and endpoints play in one.")
+    ] = 1,
     batch_size: Annotated[
         int | None,
         typer.Option(min=1, help="Episodes a model plays together; default: all (CPU: 32)."),
@@ -132,16 +145,20 @@ def evaluate_command(
     device: Annotated[
         str | None, typer.Option(help="cpu, cuda, …; default: the GPU if there is one.")
     ] = None,
-    dtype: Annotated[
-        str, typer.Option(help="Weights of the model: float32, bfloat16 or float16.")
-    ] = "float32",
+    dtype: Annotated[str, typer.Option(help="float32, bfloat16 or float16.")] = "float32",
     base: Annotated[
-        str | None, typer.Option(help="Base model of an adapter, where its own name is of no use.")
+        str | None, typer.Option(help="Base model of an adapter that names another.")
     ] = None,
     out: Annotated[Path, typer.Option(help="Where runs are kept.")] = Path("runs"),
+    name: Annotated[
+        str | None, typer.Option(help="Folder of the run; default: time and policy.")
+    ] = None,
     resume: Annotated[
         Path | None, typer.Option(help="A run to finish: plays only what is missing.")
     ] = None,
+    other_code: Annotated[
+        bool, typer.Option("--other-code", help="Resume although code or libraries changed.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Summaries as JSON.")] = False,
 ) -> None:
     """Play policies over a set of questions and keep every episode."""
@@ -152,19 +169,23 @@ def evaluate_command(
     with user_errors():
         check_redraws(redraws)
         if resume is not None:
-            if policy:
-                raise RunError("--resume takes its policy from the run: leave --policy out")
+            _check_resumed_alone(context)
             earlier = read_run(resume)
             with LiveTable([earlier.config.policy]) as table:
-                runs = [resume_run(earlier, workers, table.next_line())]
+                runs = [resume_run(earlier, other_code, workers, table.next_line())]
         elif not policy:
             raise PolicyChoiceError(f"name a --policy: {POLICY_HELP}")
+        elif name and len(policy) > 1:
+            raise RunError(f"--name {name} is for one run: name one --policy, not {len(policy)}")
         else:
             config = RunConfig(
                 policy=policy[0],
                 dataset=EMBEDDED if dataset is None else str(dataset.resolve()),
                 split=split,
-                n_questions=n,
+                ids=ids or None,
+                databases=databases or None,
+                difficulties=difficulties or None,
+                n_questions=limit,
                 seed=seed,
                 samples=samples,
                 step_budget=step_budget,
@@ -183,7 +204,7 @@ def evaluate_command(
             with LiveTable(policy) as table:
                 for choice in policy:
                     chosen = replace(config, policy=choice)
-                    runs.append(play_run(chosen, out, workers, table.next_line()))
+                    runs.append(play_run(chosen, out, name, workers, table.next_line()))
                     if runs[-1].result.interrupted:
                         break
     if as_json:
@@ -194,6 +215,24 @@ def evaluate_command(
         raise typer.Exit(130)
     if any(run.result.n_completed == 0 for run in runs):
         raise typer.Exit(1)
+
+
+# What may stand beside --resume: it does not change what is played.
+_BESIDE_RESUME = ("resume", "other_code", "workers", "as_json")
+
+
+def _check_resumed_alone(context: typer.Context) -> None:
+    """A resumed run has its settings; to play with others is another run."""
+    from sql_env.evaluation.run_folder import RunError
+
+    for option in context.command.params:
+        source = context.get_parameter_source(option.name or "")
+        given = source is not None and source.name == "COMMANDLINE"
+        if given and option.name not in _BESIDE_RESUME:
+            raise RunError(
+                f"--resume takes its settings from the run: leave {option.opts[0]} out, or start "
+                "a new run"
+            )
 
 
 def compare_command(
@@ -234,3 +273,29 @@ def report_command(
         evaluations = [read_run(run) for run in runs if run not in trainings]
         path = write_report(evaluations, trainings, out or runs[-1] / "report.html")
     typer.echo(f"{path} ({path.stat().st_size / 1e6:.1f} MB)")
+
+
+def runs_command(
+    folder: Annotated[Path, typer.Argument(help="Where runs are kept.")] = Path("runs"),
+    html: Annotated[
+        bool, typer.Option("--html", help="Write a page that opens every run: FOLDER/index.html.")
+    ] = False,
+) -> None:
+    """All evaluations in a folder, the latest last."""
+    from sql_env.commands.evaluation_display import show_run_list
+    from sql_env.evaluation.run_index import list_runs, write_index
+
+    with user_errors():
+        entries = list_runs(folder)
+        if html:
+            typer.echo(write_index(entries, folder))
+        else:
+            show_run_list(entries)
+
+
+def results_command() -> None:
+    """Version 0.1 had this command."""
+    with user_errors():
+        raise PolicyChoiceError(
+            "sql-env results is gone: in a checkout, `make results` writes docs/results.md"
+        )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from time import monotonic
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich import box
 from rich.console import Console
@@ -24,7 +24,8 @@ from sql_env.agent.episodes import EpisodeResult
 from sql_env.evaluation.comparison import Comparison
 from sql_env.evaluation.metrics import DIFFICULTIES, Summary
 from sql_env.evaluation.run_folder import Run, differences
-from sql_env.evaluation.statistics import Rate
+from sql_env.evaluation.run_index import HEADINGS, RunEntry
+from sql_env.evaluation.statistics import Interval, Rate
 
 if TYPE_CHECKING:
     from sql_env.commands.evaluation_run import PlayedRun
@@ -139,12 +140,12 @@ def _success_table(runs: Sequence[PlayedRun]) -> Table:
         table.add_column(name, justify="right")
     for run in runs:
         summary = run.result.summary
-        low, high = _percent(summary.success.low), _percent(summary.success.high)
+        interval = Interval(summary.success.low, summary.success.high)
         table.add_row(
             escape(_end_of(run.config.policy)),
             str(summary.n_played),
             f"[bold]{_percent(summary.success.rate)}[/]",
-            f"{low} to {high}",
+            _from_to(interval),
             f"{round(summary.avg_reward, 3) + 0.0:.3f}",  # never -0.000
             f"{summary.avg_steps:.1f}",
         )
@@ -162,6 +163,8 @@ def _behaviour_table(runs: Sequence[PlayedRun]) -> Table:
     def row(name: str, show: Callable[[Summary], str]) -> None:
         table.add_row(name, *map(show, summaries))
 
+    if any(summary.success_over_databases for summary in summaries):
+        row("95 % over databases", lambda s: _from_to(s.success_over_databases))
     for level in DIFFICULTIES:
         sizes = {s.by_difficulty[level].n for s in summaries if level in s.by_difficulty}
         if sizes:
@@ -170,13 +173,14 @@ def _behaviour_table(runs: Sequence[PlayedRun]) -> Table:
     most = max(len(summary.pass_at_k) for summary in summaries)
     for k in [k for k in (2, 4, 8, 16, 32) if k < most] + [most] * (most > 1):
         row(f"pass@{k}", lambda s, k=k: _percent(s.pass_at_k.get(str(k), 0.0)))
-    row("episodes end", lambda s: _listed(s.stop_reasons))
+    row("not won", lambda s: _listed(s.failures) or "none")
     row("queries an episode", lambda s: f"{s.avg_queries:.1f}")
     row("use SAMPLE", lambda s: _percent(s.sample_share.rate))
     if any(summary.recovery.n for summary in summaries):
         row("recovered", lambda s: _share_of(s.recovery) if s.recovery.n else "-")
     if any(summary.replaced.rate for summary in summaries):
         row("turns replaced", lambda s: f"{_percent(s.replaced.rate)}, {s.extra_tokens:,} tokens")
+        row("because of", lambda s: _listed(s.replaced_reasons))
     if any(summary.cut_off for summary in summaries):
         row("turns cut off", lambda s: str(s.cut_off))
     row("SQL errors", lambda s: _listed(s.error_kinds) or "none")
@@ -187,6 +191,16 @@ def _behaviour_table(runs: Sequence[PlayedRun]) -> Table:
     if any(summary.tokens for summary in summaries):
         row("tokens written", lambda s: f"{s.tokens.get('completion_tokens', 0):,}")
     return table
+
+
+def show_run_list(entries: Sequence[RunEntry]) -> None:
+    """All runs of a folder."""
+    table = Table(box=box.SIMPLE_HEAD)
+    for name in HEADINGS:
+        table.add_column(name, no_wrap=name == "success", overflow="fold")
+    for entry in entries:
+        table.add_row(*map(escape, entry.cells))
+    Console().print(table)
 
 
 def show_comparison(before: Run, after: Run, comparison: Comparison) -> None:
@@ -204,8 +218,9 @@ def show_comparison(before: Run, after: Run, comparison: Comparison) -> None:
     for name, (old, new) in differences(before.config, after.config).items():
         if name != "policy":  # it stands in the table
             console.print(
-                f"[yellow]{name.replace('_', ' ')} differs:[/] {escape(f'{old} → {new}')}",
+                f"[yellow]{name.replace('_', ' ')} differs:[/] {escape(_both(old, new))}",
                 highlight=False,
+                soft_wrap=True,
             )
     if comparison.only_before or comparison.only_after:
         console.print(
@@ -217,6 +232,14 @@ def show_comparison(before: Run, after: Run, comparison: Comparison) -> None:
     questions = {episode.question_id: episode for episode in after.episodes}
     _list_questions(console, "won", comparison.won, questions)
     _list_questions(console, "lost", comparison.lost, questions)
+
+
+def _both(old: Any, new: Any) -> str:
+    """Two values of a setting; of two sets of versions only what differs."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        names = [name for name in {**old, **new} if old.get(name) != new.get(name)]
+        return ", ".join(f"{name} {old.get(name, '-')} → {new.get(name, '-')}" for name in names)
+    return f"{'-' if old is None else old} → {'-' if new is None else new}"
 
 
 def _list_questions(
@@ -237,6 +260,10 @@ def _list_questions(
 
 def _percent(share: float) -> str:
     return f"{share:.1%}"
+
+
+def _from_to(interval: Interval | None) -> str:
+    return f"{_percent(interval.low)} to {_percent(interval.high)}" if interval else "-"
 
 
 def _percent_of(rate: Rate | None) -> str:

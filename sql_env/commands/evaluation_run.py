@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from sql_env.agent.choice import ModelOptions, build_policy, prompt_of
 from sql_env.agent.episodes import EpisodeResult
-from sql_env.commands.dataset_choice import load_split
+from sql_env.commands.dataset_choice import choose_questions, load_split
 from sql_env.commands.evaluate import EMBEDDED
 from sql_env.commands.evaluation_display import LiveLine
 from sql_env.environment import SQLEnvironment
@@ -32,51 +33,100 @@ class PlayedRun:
         return {**about, **self.result.summary.to_dict(), "interrupted": self.result.interrupted}
 
 
-def play_run(config: RunConfig, runs: Path, workers: int, line: LiveLine) -> PlayedRun:
-    """Play a new run into a new folder under `runs`."""
-    env = _environment(config)
+def play_run(
+    config: RunConfig, runs: Path, name: str | None, workers: int, line: LiveLine
+) -> PlayedRun:
+    """Play a new run into a new folder under `runs`, called `name` or after time and policy."""
+    env, data = _environment(config)
     policy = _policy(config, env)
     prompt = prompt_of(config.policy, _options(config))
     config = replace(
         config,
+        weights=weights_hash(config.policy),
+        dataset_hash=data,
         prompt=prompt and prompt.version,
         actions=prompt and prompt.actions,
-        dataset_hash=dataset_hash(env.questions, env.db_dir),
         commit=current_commit(),
         created=now(),
         versions=current_versions(),
         machine=current_machine(),
     )
-    return _play(config, env, policy, RunFolder.create(runs, config), workers, line)
+    folder = RunFolder.at(runs / name, config) if name else RunFolder.create(runs, config)
+    return _play(config, env, policy, folder, workers, line)
 
 
-def resume_run(earlier: Run, workers: int, line: LiveLine) -> PlayedRun:
+def resume_run(earlier: Run, other_code: bool, workers: int, line: LiveLine) -> PlayedRun:
     """Play what is missing from an interrupted run.
 
     Raises:
-        RunError: the dataset is not the one that the run began with.
+        RunError: the dataset, the weights or, unless `other_code`, the code and its libraries are
+            not those that the run began with.
     """
-    env = _environment(earlier.config)
-    found = dataset_hash(env.questions, env.db_dir)
-    if found != earlier.config.dataset_hash:
+    config, folder = earlier.config, RunFolder(earlier.folder)
+    env, data = _environment(config)
+    policy = _policy(config, env)
+    _check_same(earlier, f"the dataset {config.dataset}", config.dataset_hash, data)
+    _check_same(earlier, "the weights of the model", config.weights, weights_hash(config.policy))
+    commit, versions = current_commit(), current_versions()
+    if (commit, versions) != (config.commit, config.versions):
+        if not other_code:
+            changed = _changed(
+                {"commit": config.commit, **(config.versions or {})}, {"commit": commit, **versions}
+            )
+            raise RunError(
+                f"{earlier.folder} was begun with other code: {changed}. Play on with it by "
+                "--other-code, which the run then says, or start a new run"
+            )
+        again = {"commit": commit, "versions": versions}
+        config = replace(config, resumed_with=[*config.resumed_with, again])
+        folder.write_config(config)
+    return _play(config, env, policy, folder, workers, line, earlier.episodes)
+
+
+def _check_same(earlier: Run, what: str, then: str, found: str) -> None:
+    # Runs of version 0.1 do not know the weights they were played with.
+    if then and then != found:
         raise RunError(
-            f"{earlier.folder} cannot be resumed: the dataset {earlier.config.dataset} has changed "
-            f"({earlier.config.dataset_hash} then, {found} now). Start a new run"
+            f"{earlier.folder} cannot be resumed: {what} has changed since "
+            f"({then} then, {found} now). Start a new run"
         )
-    policy = _policy(earlier.config, env)
-    folder = RunFolder(earlier.folder)
-    return _play(earlier.config, env, policy, folder, workers, line, earlier.episodes)
 
 
-def _environment(config: RunConfig) -> SQLEnvironment:
+def _changed(then: dict[str, str], found: dict[str, str]) -> str:
+    pairs = [(name, then.get(name, "-"), found.get(name, "-")) for name in {**then, **found}]
+    return ", ".join(f"{name} {old[:12]} → {new[:12]}" for name, old, new in pairs if old != new)
+
+
+def weights_hash(policy: str) -> str:
+    """Tells apart the models that lay in one folder one after the other; empty without a folder."""
+    folder = Path(policy.removeprefix("model:"))
+    if not policy.startswith("model:") or not folder.is_dir():
+        return ""
+    digest = hashlib.sha256()
+    for path in sorted(folder.iterdir()):
+        if path.suffix in (".safetensors", ".bin", ".gguf"):
+            with path.open("rb") as file:
+                digest.update(hashlib.file_digest(file, "sha256").digest())
+    return digest.hexdigest()[:16]
+
+
+def _environment(config: RunConfig) -> tuple[SQLEnvironment, str]:
+    """The environment over the questions that are chosen, and the hash of the whole split."""
     folder = None if config.dataset == EMBEDDED else Path(config.dataset)
     questions, db_dir = load_split(folder, config.split)
-    return SQLEnvironment(
+    chosen = choose_questions(
+        questions,
+        ids=config.ids,
+        databases=config.databases,
+        difficulties=config.difficulties,
+    )
+    env = SQLEnvironment(
         db_dir=db_dir,
         step_budget=config.step_budget,
         allow_last=config.allow_last,
-        questions=questions,
+        questions=chosen,
     )
+    return env, dataset_hash(questions, db_dir)
 
 
 def _policy(config: RunConfig, env: SQLEnvironment) -> Any:

@@ -129,7 +129,7 @@ def summarize(episodes: Sequence[EpisodeResult], *, planned: int | None = None) 
         ),
         recovery=wilson(sum(e.correct for e in stumbled), len(stumbled)),
         replaced=wilson(len(redrawn), len(steps)),
-        replaced_reasons=_counts(item["reason"] for item in redrawn),
+        replaced_reasons=_counts(_kind_of_reason(item["reason"]) for item in redrawn),
         extra_tokens=sum(item["extra_tokens"] for item in redrawn),
         cut_off=sum("cut_off" in step.trace for step in steps),
         parse_rate=fmean(parsed) if parsed else None,
@@ -156,19 +156,24 @@ def first_query_failed(episode: EpisodeResult) -> bool:
 
 
 def failure_kind(episode: EpisodeResult) -> str:
-    """Why an episode was not won, by its end and by the query that the answer rests on."""
+    """How an episode was lost: its end, and what became of its last query."""
     if episode.error:
         return "broke off"
-    if episode.stop_reason != "wrong_answer":
-        return "no answer"
+    end = "wrong answer" if episode.stop_reason == "wrong_answer" else "no answer"
     queries = [step for step in episode.steps if _is(step.action_type, "QUERY")]
     if not queries:
-        return "answered without a query"
+        return f"{end}: no query"
     if queries[-1].error:
-        return "answered after a query that failed"
-    if not queries[-1].rows:
-        return "answered after a query that found nothing"
-    return "the query answers another question"
+        return f"{end}: last query failed"
+    if queries[-1].rows == 0:
+        return f"{end}: last query found nothing"
+    return f"{end}: last query returned rows"
+
+
+def _kind_of_reason(reason: str) -> str:
+    """Why guided decoding replaced a turn, without the names and words that it was about."""
+    kinds = ("repeated", "no such table", "no such column", "no such function")
+    return next((kind for kind in kinds if reason.startswith(kind)), "syntax error")
 
 
 def _first_query(episode: EpisodeResult) -> Step | None:

@@ -12,7 +12,6 @@ import hashlib
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import asdict
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,8 @@ from typing import Any
 from sql_env.agent.episodes import EpisodeResult, Step
 from sql_env.evaluation.comparison import ComparisonError, compare
 from sql_env.evaluation.metrics import summarize
-from sql_env.evaluation.run_folder import Run, RunError, read_learning_curve
+from sql_env.evaluation.run_folder import Run, RunError, differences, read_learning_curve
+from sql_env.evaluation.statistics import holm
 
 PAGE = Path(__file__).parent / "report_page"
 MOST_RUNS = 8
@@ -89,7 +89,7 @@ def _run(run: Run, text_length: int) -> dict[str, Any]:
     return {
         "name": run.name,
         "policy": run.config.policy,
-        "config": asdict(run.config),
+        "config": run.config.to_dict(),
         "summary": summarize(run.episodes).to_dict(),
         "episodes": episodes,
     }
@@ -143,6 +143,9 @@ def _step(step: Step, text_length: int) -> dict[str, Any]:
     if "raw" in step.trace:
         shown["raw"] = shorten(str(step.trace["raw"]), text_length)
         shown["parsed"] = bool(step.trace.get("parsed", True))
+    if replaced := step.trace.get("replaced"):
+        original = shorten(str(replaced["original"]), text_length)
+        shown["replaced"] = {**replaced, "original": original}
     return {name: value for name, value in shown.items() if value != ""}
 
 
@@ -153,15 +156,19 @@ def _comparisons(runs: Sequence[Run]) -> list[dict[str, Any]]:
             comparison = compare(runs[before].episodes, runs[after].episodes)
         except ComparisonError:
             continue
-        found.append(
-            {
-                **comparison.to_dict(),
-                "before": before,
-                "after": after,
-                "sentence": comparison.sentence,
-            }
-        )
-    return found
+        found.append((before, after, comparison))
+    corrected = holm([comparison.p_value for _, _, comparison in found])
+    return [
+        {
+            **comparison.to_dict(),
+            "before": before,
+            "after": after,
+            "sentence": comparison.sentence,
+            "p_corrected": p,
+            "differences": differences(runs[before].config, runs[after].config),
+        }
+        for (before, after, comparison), p in zip(found, corrected, strict=True)
+    ]
 
 
 def shorten(text: str, length: int) -> str:

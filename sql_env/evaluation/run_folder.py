@@ -10,7 +10,7 @@ import hashlib
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -32,7 +32,13 @@ class RunError(ValueError):
 
 @dataclass(frozen=True)
 class RunConfig:
-    """All that is needed to play the run again, and to know where its numbers come from."""
+    """All that is needed to play the run again, and to know where its numbers come from.
+
+    Attributes:
+        weights: tells models apart that lay in the same folder, one after the other.
+        resumed_with: commit and versions of every resumption with other code.
+        other: settings of other versions of SQLEnv; they still tell runs apart.
+    """
 
     policy: str
     dataset: str
@@ -42,6 +48,9 @@ class RunConfig:
     samples: int
     step_budget: int
     allow_last: bool
+    ids: list[str] | None = None
+    databases: list[str] | None = None
+    difficulties: list[str] | None = None
     base: str | None = None
     # What runs say nothing of that were played before there was a choice.
     prompt: str | None = "v1"
@@ -52,32 +61,35 @@ class RunConfig:
     batch_size: int | None = None
     dtype: str = "float32"
     device: str | None = None
+    weights: str = ""
     dataset_hash: str = ""
     commit: str = ""
     created: str = ""
     versions: dict[str, str] | None = None
     machine: str = ""
+    resumed_with: list[dict[str, Any]] = field(default_factory=list)
+    other: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> RunConfig:
-        known = {field.name for field in fields(cls)}
-        return cls(**{name: value for name, value in values.items() if name in known})
+        known = {item.name for item in fields(cls)} - {"other"}
+        other = {name: value for name, value in values.items() if name not in known}
+        return cls(**{k: v for k, v in values.items() if k in known}, other=other)
 
-
-# What says when and where a run was played, not how.
-_CIRCUMSTANCES = ("created", "machine", "batch_size", "device", "commit", "versions")
+    def to_dict(self) -> dict[str, Any]:
+        """For `config.json`."""
+        values = asdict(self)
+        other = values.pop("other")
+        return {**values, **other}
 
 
 def differences(before: RunConfig, after: RunConfig) -> dict[str, tuple[Any, Any]]:
-    """Every setting in which two runs differ, with both values."""
-    pairs = {
-        field.name: (getattr(before, field.name), getattr(after, field.name))
-        for field in fields(RunConfig)
-    }
+    """Every setting in which two runs differ, with both values; None where one has no such."""
+    old, new = before.to_dict(), after.to_dict()
     return {
-        name: pair
-        for name, pair in pairs.items()
-        if pair[0] != pair[1] and name not in _CIRCUMSTANCES
+        name: (old.get(name), new.get(name))
+        for name in {**old, **new}
+        if name != "created" and old.get(name) != new.get(name)
     }
 
 
@@ -110,11 +122,23 @@ class RunFolder:
 
     @classmethod
     def at(cls, folder: Path, config: RunConfig) -> RunFolder:
-        """A new run in a folder of that name."""
+        """A new run in a folder of that name.
+
+        Raises:
+            RunError: there is something in the folder.
+        """
+        if folder.exists():
+            raise RunError(
+                f"{folder} is there already: choose another --name, or --resume {folder}"
+            )
         folder.mkdir(parents=True)
-        text = json.dumps(asdict(config), indent=2, ensure_ascii=False)
-        (folder / CONFIG).write_text(text + "\n", encoding="utf-8")
-        return cls(folder)
+        run = cls(folder)
+        run.write_config(config)
+        return run
+
+    def write_config(self, config: RunConfig) -> None:
+        text = json.dumps(config.to_dict(), indent=2, ensure_ascii=False)
+        (self.path / CONFIG).write_text(text + "\n", encoding="utf-8")
 
     def append(self, episode: EpisodeResult) -> None:
         """Keep an episode, whatever happens to the next one."""
@@ -151,6 +175,21 @@ def read_run(folder: Path | str) -> Run:
         raise RunError(f"{config_path} does not describe an evaluation: {error}") from error
     packed = (folder / PACKED_EPISODES).is_file()
     return Run(folder, config, read_episodes(folder / (PACKED_EPISODES if packed else EPISODES)))
+
+
+def find_runs(folder: Path) -> list[Path]:
+    """The folders of all evaluations in and under `folder`.
+
+    Raises:
+        RunError: there is no such folder.
+    """
+    if not folder.is_dir():
+        raise RunError(f"{folder}: there is no such folder; `sql-env eval` keeps runs in runs/")
+    return [
+        path.parent
+        for path in sorted(folder.rglob(CONFIG))
+        if any((path.parent / name).is_file() for name in (EPISODES, PACKED_EPISODES))
+    ]
 
 
 def read_episodes(path: Path) -> tuple[EpisodeResult, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import re
 import shutil
 import signal
@@ -17,6 +18,8 @@ import pytest
 from typer.testing import CliRunner
 
 from sql_env.cli import app
+from sql_env.evaluation.run_folder import read_run
+from sql_env.provenance import current_commit
 
 WIDE = {"COLUMNS": "200", "TERM": "dumb"}
 
@@ -80,6 +83,35 @@ class TestEval:
         text = (runs_in(tmp_path)[0] / "episodes.jsonl").read_text()
         assert "@last" not in text
 
+    def test_filters_choose_the_questions(self, music_dir: Path, tmp_path: Path) -> None:
+        filters = ["--id", "music_french", "--id", "music_count", "--database", "music"]
+        done = evaluate(music_dir, tmp_path, "--policy", "oracle", *filters, "--name", "two")
+        assert done.exit_code == 0, done.output
+        run = read_run(tmp_path / "two")
+        assert {episode.question_id for episode in run.episodes} == {"music_french", "music_count"}
+        assert run.config.ids == ["music_french", "music_count"]
+        easy = {e.question_id for e in run.episodes if e.difficulty == "easy"}
+        evaluate(
+            music_dir, tmp_path, "--policy", "oracle", "--difficulty", "easy", "--name", "easy"
+        )
+        assert easy <= {e.question_id for e in read_run(tmp_path / "easy").episodes}
+
+    def test_filtered_questions_are_of_the_same_dataset(
+        self, music_dir: Path, tmp_path: Path
+    ) -> None:
+        evaluate(music_dir, tmp_path, "--policy", "oracle", "--name", "all")
+        evaluate(music_dir, tmp_path, "--policy", "oracle", "--id", "music_join", "--name", "one")
+        done = sql_env("compare", tmp_path / "all", tmp_path / "one")
+        assert done.exit_code == 0
+        assert "ids differs: - → ['music_join']" in done.stdout
+        assert "dataset hash differs" not in done.stdout
+
+    def test_a_name_is_taken_once(self, music_dir: Path, tmp_path: Path) -> None:
+        for code in (0, 2):
+            done = evaluate(music_dir, tmp_path, "--policy", "oracle", "--name", "mine")
+            assert done.exit_code == code
+        assert "is there already: choose another --name" in done.stderr
+
     def test_the_embedded_data_is_the_default(self, tmp_path: Path) -> None:
         done = sql_env("eval", "--policy", "oracle", "-n", "5", "--out", tmp_path, "--json")
         (summary,) = json.loads(done.stdout)
@@ -97,6 +129,20 @@ class TestEval:
             (["--policy", "model:x", "--dtype", "int8"], "--dtype is 'int8': use float32"),
             (["--policy", "model:x", "--device", "abacus"], "--device abacus cannot be used"),
             (["--policy", "oracle", "--split", "nope"], "choose --split from eval, train"),
+            (
+                ["--policy", "oracle", "--id", "music_frensh"],
+                "no question 'music_frensh'; there are music_count, music_french, music_join",
+            ),
+            (["--policy", "oracle", "--database", "musik"], "about database 'musik'; there are"),
+            (["--policy", "oracle", "--difficulty", "hardest"], "difficulty 'hardest'; there are"),
+            (
+                ["--policy", "oracle", "--id", "music_count", "--difficulty", "hard"],
+                "none of 3 questions matches all of",
+            ),
+            (
+                ["--policy", "oracle", "--policy", "random", "--name", "both"],
+                "--name both is for one run",
+            ),
         ],
     )
     def test_mistakes_are_explained(
@@ -146,9 +192,38 @@ class TestResume:
         assert done.exit_code == 2
         assert "has changed" in done.stderr
 
-    def test_takes_no_policy(self, dataset: Path, tmp_path: Path) -> None:
-        done = sql_env("eval", "--resume", tmp_path, "--policy", "oracle")
-        assert "leave --policy out" in done.stderr
+    @pytest.mark.parametrize(
+        "option", [["--policy", "oracle"], ["--temperature", "1"], ["--limit", "2"], ["--no-last"]]
+    )
+    def test_takes_no_other_settings(self, option: list[str], tmp_path: Path) -> None:
+        done = sql_env("eval", "--resume", tmp_path, *option)
+        assert done.exit_code == 2
+        assert f"leave {option[0]} out" in done.stderr
+
+    def change_commit(self, run: Path) -> None:
+        path = run / "config.json"
+        path.write_text(re.sub(r'"commit": "\w*\+?"', '"commit": "0123456789ab"', path.read_text()))
+
+    def test_refuses_other_code_unless_it_is_named(self, dataset: Path, tmp_path: Path) -> None:
+        run = self.interrupted(dataset, tmp_path / "runs")
+        self.change_commit(run)
+        done = sql_env("eval", "--resume", run)
+        assert done.exit_code == 2
+        assert "was begun with other code: commit 0123456789ab →" in done.stderr
+        assert len(done.stderr.splitlines()) == 1
+        done = sql_env("eval", "--resume", run, "--other-code")
+        assert done.exit_code == 0, done.output
+        config = read_run(run).config
+        assert config.commit == "0123456789ab"
+        assert [again["commit"] for again in config.resumed_with] == [current_commit()]
+
+    def test_refuses_when_a_library_changed(self, dataset: Path, tmp_path: Path) -> None:
+        run = self.interrupted(dataset, tmp_path / "runs")
+        path = run / "config.json"
+        path.write_text(re.sub(r'"sqlite": "[\d.]+"', '"sqlite": "3.0.0"', path.read_text()))
+        done = sql_env("eval", "--resume", run)
+        assert done.exit_code == 2
+        assert "sqlite 3.0.0 →" in done.stderr
 
     def test_not_a_run(self, tmp_path: Path) -> None:
         done = sql_env("eval", "--resume", tmp_path)
@@ -203,6 +278,30 @@ class TestCompareAndReport:
         assert "2 won, 0 lost of 3, p = 0.5" in done.stdout
         assert "Which singers come from France?" in done.stdout
 
+    def test_compare_names_every_setting_that_differs(
+        self, two_runs: tuple[Path, Path], music_dir: Path, tmp_path: Path
+    ) -> None:
+        evaluate(
+            music_dir, tmp_path, "--policy", "oracle", "--name", "other", "--seed", "3",
+            "--step-budget", "9", "--no-last", "--batch-size", "4", "--decoding", "guided",
+        )  # fmt: skip
+        path = tmp_path / "other" / "config.json"
+        config = {**json.loads(path.read_text()), "redraws": 8, "versions": {"python": "3.9"}}
+        path.write_text(json.dumps(config))
+        done = sql_env("compare", two_runs[1], tmp_path / "other")
+        for name, values in (
+            ("seed", "0 → 3"),
+            ("step budget", "15 → 9"),
+            ("allow last", "True → False"),
+            ("batch size", "- → 4"),
+            ("decoding", "plain → guided"),
+            ("redraws", "- → 8"),
+            ("versions", f"python {platform.python_version()} → 3.9"),
+        ):
+            assert f"{name} differs: {values}" in done.stdout
+        same = sql_env("compare", two_runs[1], two_runs[1])
+        assert "differs" not in same.stdout
+
     def test_compare_as_json(self, two_runs: tuple[Path, Path]) -> None:
         comparison = json.loads(sql_env("compare", *two_runs, "--json").stdout)
         assert comparison["won"] == ["music_french", "music_join"]
@@ -224,3 +323,61 @@ class TestCompareAndReport:
         done = sql_env("report", training, two_runs[0], "-o", tmp_path / "out" / "r.html")
         assert done.exit_code == 0
         assert '"name":"grpo"' in (tmp_path / "out" / "r.html").read_text()
+
+
+class TestRuns:
+    @pytest.fixture
+    def runs(self, music_dir: Path, tmp_path: Path) -> Path:
+        evaluate(music_dir, tmp_path / "b" / "c", "--policy", "constant:4", "--name", "deep")
+        evaluate(
+            music_dir, tmp_path, "--policy", "oracle", "--name", "a", "--id", "music_join",
+            "--samples", "2", "--temperature", "0.5",
+        )  # fmt: skip
+        path = tmp_path / "a" / "config.json"
+        config = json.loads(path.read_text())
+        path.write_text(json.dumps({**config, "created": "2999-01-01T00:00:00+00:00"}))
+        return tmp_path
+
+    def test_lists_every_run_with_its_success(self, runs: Path) -> None:
+        done = sql_env("runs", runs)
+        assert done.exit_code == 0, done.output
+        lines = [line for line in done.stdout.splitlines() if "%" in line]
+        assert [line.split()[0] for line in lines] == ["deep", "a"]
+        assert re.search(r"constant:4 .* greedy +3 +33.3% \[6.1%, 79.2%\]", lines[0])
+        assert re.search(r"train \(music_join\) +T = 0.5, 2 samples +2 +100.0%", lines[1])
+
+    def test_a_page_links_to_a_report_of_each(self, runs: Path) -> None:
+        done = sql_env("runs", runs, "--html")
+        assert done.exit_code == 0, done.output
+        page = (runs / "index.html").read_text()
+        assert done.stdout.strip() == str(runs / "index.html")
+        links = re.findall(r'href="([^"]+)"', page)
+        assert links == ["b/c/deep/report.html", "a/report.html"]
+        assert "Which singers come from France?" in (runs / links[0]).read_text()
+        assert (runs / links[1]).is_file()
+        assert "constant:4" in page
+
+    def test_a_report_is_made_again_when_there_are_more_episodes(self, runs: Path) -> None:
+        sql_env("runs", runs, "--html")
+        report = runs / "a" / "report.html"
+        os.utime(report, (1, 1))
+        sql_env("runs", runs, "--html")
+        assert report.stat().st_mtime > 1
+
+    def test_nothing_there(self, tmp_path: Path) -> None:
+        assert "holds no runs" in sql_env("runs", tmp_path).stderr
+        done = sql_env("runs", tmp_path / "nowhere")
+        assert done.exit_code == 2
+        assert "there is no such folder" in done.stderr
+
+
+def test_the_old_results_command_says_what_to_run_now(tmp_path: Path) -> None:
+    done = sql_env("results", tmp_path, "--manifest", "x.toml")
+    assert done.exit_code == 2
+    assert "make results" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_the_options_of_eval_fit_on_a_screen() -> None:
+    shown = CliRunner().invoke(app, ["eval", "--help"], env={"COLUMNS": "120", "TERM": "dumb"})
+    assert len(shown.output.splitlines()) <= 45

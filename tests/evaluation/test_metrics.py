@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from itertools import combinations
+from typing import Any
 
 import pytest
 from handmade import make_step
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 
 from sql_env.agent.episodes import EpisodeResult
 from sql_env.evaluation.metrics import (
+    failure_kind,
     first_query_failed,
     pass_at_k,
     success_rate,
@@ -147,3 +149,53 @@ def test_an_interval_always_holds_its_rate(n: int) -> None:
     for successes in (0, 1, n // 2, n):
         rate = wilson(successes, n)
         assert 0.0 <= rate.low <= rate.rate <= rate.high <= 1.0
+
+
+class TestFailures:
+    @pytest.mark.parametrize(
+        ("steps", "fields", "kind"),
+        [
+            ([], {"error": "TimeoutError: x"}, "broke off"),
+            (
+                [make_step("QUERY", "SELECT 1", rows=1)],
+                {"stop_reason": "out_of_budget"},
+                "no answer: last query returned rows",
+            ),
+            ([make_step("DESCRIBE", "t")], {}, "wrong answer: no query"),
+            (
+                [make_step("QUERY", "SELECT 1", rows=1), make_step("query", "S", error="no")],
+                {},
+                "wrong answer: last query failed",
+            ),
+            (
+                [make_step("QUERY", "SELECT 1", rows=0), make_step("SAMPLE", "t", rows=5)],
+                {},
+                "wrong answer: last query found nothing",
+            ),
+            (
+                [make_step("QUERY", "S", error="no"), make_step("QUERY", "SELECT 1", rows=1)],
+                {},
+                "wrong answer: last query returned rows",
+            ),
+        ],
+    )
+    def test_are_told_by_the_last_query(
+        self, make_episode: Maker, steps: list[Any], fields: dict[str, str], kind: str
+    ) -> None:
+        episode = make_episode("q", steps=(*steps, make_step("ANSWER", "1")), **fields)
+        assert failure_kind(episode) == kind
+
+    def test_every_episode_that_was_not_won_has_one(self, make_episode: Maker) -> None:
+        episodes = [make_episode(f"q{number}", correct=number < 3) for number in range(7)]
+        assert summarize(episodes).failures == {"wrong answer: no query": 4}
+
+
+def test_reasons_for_other_turns_are_counted_without_their_names(make_episode: Maker) -> None:
+    reasons = ["repeated", "no such table: a", "no such table: b", 'near "x": syntax error']
+    steps = tuple(
+        make_step("QUERY", "SELECT 1", trace={"replaced": {"reason": reason, "extra_tokens": 5}})
+        for reason in reasons
+    )
+    summary = summarize([make_episode("q", steps=steps)])
+    assert summary.replaced_reasons == {"no such table": 2, "repeated": 1, "syntax error": 1}
+    assert summary.extra_tokens == 20

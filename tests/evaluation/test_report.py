@@ -105,6 +105,35 @@ def hostile(run: Run) -> Run:
     return Run(run.folder / HOSTILE[1].replace("/", ""), config(text), episodes)
 
 
+class TestReplacedTurns:
+    """What guided decoding played instead of what the model wrote."""
+
+    @pytest.fixture
+    def guided(self, runs: list[Run]) -> Run:
+        noted = {"original": "QUERY: SELECT age FROM pets", "reason": "no such table: pets"}
+        step = make_step(
+            "QUERY", "SELECT 1", trace={"raw": "x", "replaced": {**noted, "extra_tokens": 17}}
+        )
+        first, *others = runs[1].episodes
+        episode = replace(first, steps=(step, *first.steps))
+        return Run(runs[1].folder, runs[1].config, (episode, *others))
+
+    def test_are_in_the_data(self, guided: Run) -> None:
+        (run,) = embedded(render_report([guided]))["runs"]
+        assert run["episodes"]["q0"][0]["steps"][0]["replaced"] == {
+            "original": "QUERY: SELECT age FROM pets",
+            "reason": "no such table: pets",
+            "extra_tokens": 17,
+        }
+        assert run["summary"]["extra_tokens"] == 17
+        assert run["summary"]["replaced_reasons"] == {"no such table": 1}
+
+    def test_long_originals_are_cut_like_other_texts(self, guided: Run) -> None:
+        (run,) = embedded(render_report([guided], text_length=5))["runs"]
+        original = run["episodes"]["q0"][0]["steps"][0]["replaced"]["original"]
+        assert original.startswith("QUERY… (27 characters")
+
+
 class TestFile:
     def test_holds_both_runs_and_their_comparison(self, runs: list[Run]) -> None:
         data = embedded(render_report(runs))

@@ -1,4 +1,4 @@
-"""`sql-env results`: the page of results, made from runs."""
+"""`python -m tools.results page` writes the tables; `… archive RUN` takes a run into results/."""
 
 from __future__ import annotations
 
@@ -6,46 +6,48 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.markup import escape
+
+from sql_env.evaluation.run_folder import RunError
+from tools.results.archive import archive_run
+from tools.results.page import PageError, read_plan, write_blocks
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+app = typer.Typer(help=__doc__, no_args_is_help=True, pretty_exceptions_enable=False)
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands of this module to `app`."""
-    app.command("results")(results_command)
-
-
-def results_command(
-    runs: Annotated[
-        list[Path] | None,
-        typer.Argument(help="Folders with new runs; those that the manifest names are kept."),
-    ] = None,
-    manifest: Annotated[
-        Path, typer.Option(help="Which run stands where on the page (TOML).")
-    ] = Path("docs/results.toml"),
-    out: Annotated[Path, typer.Option("--out", "-o", help="The page to write.")] = Path(
-        "docs/results.md"
-    ),
+@app.command()
+def page(
+    plan: Annotated[Path, typer.Option(help="Which run stands where (TOML).")] = CHECKOUT
+    / "results"
+    / "page.toml",
+    into: Annotated[list[Path] | None, typer.Option(help="Pages with marked blocks.")] = None,
 ) -> None:
-    """Write the page of results from the runs that a manifest names.
-
-    What is kept of a run is small enough for a repository: its settings, its summary and how every
-    question went, without the texts.
-    """
-    from sql_env.evaluation.run_folder import RunError
-    from tools.results.keeping import keep_runs
-    from tools.results.manifest import ManifestError, read_manifest
-    from tools.results.page import write_page
-
+    """Write the marked blocks of the pages anew from the archived runs."""
+    pages = into or [CHECKOUT / "docs" / "results.md", CHECKOUT / "results" / "README.md"]
     try:
-        about = read_manifest(manifest)
-        for folder in keep_runs(about, runs or ()):
-            size = sum(path.stat().st_size for path in folder.iterdir())
-            typer.echo(f"kept {folder} ({size / 1e3:.0f} kB)")
-        page = write_page(about, out)
-    except (ManifestError, RunError) as error:
-        Console(stderr=True).print(
-            f"[bold red]error:[/] {escape(str(error))}", highlight=False, soft_wrap=True
-        )
+        found = read_plan(plan)
+        for path in pages:
+            typer.echo(f"{path}: {write_blocks(found, path)} blocks")
+    except (PageError, RunError) as error:
+        typer.echo(f"error: {error}", err=True)
         raise typer.Exit(2) from None
-    typer.echo(f"{page}: {len(about.policies)} policies on {len(about.datasets)} datasets")
+
+
+@app.command()
+def archive(
+    run: Annotated[Path, typer.Argument(help="A run of `sql-env eval`, or of a training.")],
+    name: Annotated[str | None, typer.Option(help="Default: the run's own.")] = None,
+    out: Annotated[Path, typer.Option(help="Where it goes.")] = CHECKOUT / "results",
+) -> None:
+    """Take a run into the archive, small enough for the repository."""
+    try:
+        target = archive_run(run, out / (name or run.name))
+    except RunError as error:
+        typer.echo(f"error: {error}", err=True)
+        raise typer.Exit(2) from None
+    size = sum(path.stat().st_size for path in target.iterdir())
+    typer.echo(f"{target}: {size / 1e3:.0f} kB")
+
+
+if __name__ == "__main__":
+    app()

@@ -1,181 +1,383 @@
-"""The page of results: every number on it is computed from the runs that the manifest names."""
+"""Tables between marks in hand-written pages: every number is computed from an archived run.
+
+A page says `<!-- table success -->` and `<!-- end -->`; what stands between them is written by this
+module. `results/page.toml` says which run stands where:
+
+    [[columns]]                          # of the table of success
+    key = "unseen"
+    title = "Spider, unseen databases"
+
+    [[rows]]
+    title = "SFT and GRPO, seed 7"
+    runs = { unseen = "grpo7-unseen-plain" }
+
+    [[pairs]]                            # a line of the table that `table` names
+    table = "reward"
+    title = "unseen databases, seed 7"
+    before = "warmup7-unseen"
+    after = "grpo7-unseen"
+
+    [[trainings]]
+    title = "GRPO, seed 7"
+    folder = "grpo7"
+    about = "One line."
+
+    [transcript]
+    run = "shipped-embedded"
+    question = "shipping_0015"
+"""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable
-from html import escape
+import re
+import tomllib
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Literal
 
-from sql_env.training.run_log import CONFIG, RunLog
-from tools.results.evidence import Exhibits, Kind
-from tools.results.manifest import Manifest, TrainingEntry
-from tools.results.pictures import Pictures, running_steps
-from tools.results.tables import (
-    NOTHING,
-    behaviour_table,
-    comparison_table,
-    hardness_table,
-    markdown_table,
-    pass_table,
-    runs_table,
-    success_table,
-)
-from tools.results.transcripts import side_by_side
+from pydantic import BaseModel, ConfigDict, ValidationError
 
-IMAGES = "images/results"
+from sql_env.agent.episodes import EpisodeResult, Step
+from sql_env.evaluation.comparison import Comparison, ComparisonError, compare
+from sql_env.evaluation.metrics import Summary, summarize
+from sql_env.evaluation.run_folder import Run, read_run
+from sql_env.evaluation.statistics import Interval, holm
+from sql_env.training.run_log import RunLog
+from tools.results.curve import draw_curve
+
+BLOCK = re.compile(r"(<!-- table (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
+IMAGE = "images/results/learning.png"
+SHOWN_LINES = 8
+NOTHING = "-"
 
 
-def write_page(manifest: Manifest, path: Path) -> Path:
-    """Write the page and its pictures (in `images/results` beside it).
+class PageError(ValueError):
+    """A plan or a page that cannot be used; the message says which and what to change."""
+
+
+class _Entry(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Column(_Entry):
+    """A column of the table of success."""
+
+    key: str
+    title: str
+
+
+class Row(_Entry):
+    """A row of it: the runs by the key of their column."""
+
+    title: str
+    runs: dict[str, str]
+    failures: bool = False  # has a column in the table of failures
+
+
+class Pair(_Entry):
+    """Two runs over the same questions."""
+
+    table: Literal["reward", "ablations"]
+    title: str
+    before: str
+    after: str
+
+
+class Training(_Entry):
+    """A training that archived numbers come from."""
+
+    title: str
+    folder: str
+    about: str
+
+
+class Transcript(_Entry):
+    """An episode that is shown."""
+
+    run: str
+    question: str
+
+
+class Plan(_Entry):
+    """What `page.toml` says."""
+
+    columns: list[Column]
+    rows: list[Row]
+    pairs: list[Pair] = []
+    trainings: list[Training] = []
+    transcript: Transcript | None = None
+
+
+@dataclass(frozen=True)
+class Archive:
+    """A plan and the folder of the runs that it names."""
+
+    plan: Plan
+    folder: Path
+    _runs: dict[str, Run] = field(default_factory=dict)
+
+    def run(self, name: str) -> Run:
+        """An archived run; RunError where there is none of that name."""
+        if name not in self._runs:
+            self._runs[name] = read_run(self.folder / name)
+        return self._runs[name]
+
+    def evaluations(self) -> list[str]:
+        """The names of all evaluations, in the order of the page."""
+        names = [name for row in self.plan.rows for name in row.runs.values()]
+        names += [name for pair in self.plan.pairs for name in (pair.before, pair.after)]
+        if self.plan.transcript:
+            names.append(self.plan.transcript.run)
+        return list(dict.fromkeys(names))
+
+
+def read_plan(path: Path) -> Archive:
+    """Read `page.toml`; the runs lie beside it.
 
     Raises:
-        ManifestError, RunError: a run is missing, damaged, or about other questions.
+        PageError: it cannot be read, or says what is not known.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(render_page(manifest, path), encoding="utf-8")
-    return path
+    try:
+        plan = Plan.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
+    except OSError as error:
+        raise PageError(f"{path} cannot be read: {error.strerror}") from error
+    except tomllib.TOMLDecodeError as error:
+        raise PageError(f"{path} is not TOML: {error}") from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"]))
+        raise PageError(f"{path}: {place}: {first['msg']}") from error
+    return Archive(plan, path.parent)
 
 
-def render_page(manifest: Manifest, path: Path) -> str:
-    """The page's Markdown; the pictures are drawn on the way."""
-    exhibits = Exhibits(manifest)
-    pictures = Pictures(exhibits, path.parent / IMAGES, path.parent)
-    page = _Page(manifest.notes)
-    page.heading("# Results", "intro")
-    page.add(f"<!-- made by `sql-env results` from {manifest.path.name}: do not edit -->")
+def write_blocks(archive: Archive, path: Path) -> int:
+    """Write the marked blocks of a page anew; gives their number.
 
-    page.heading("## Success", "success")
-    page.add(success_table(exhibits), pictures.success())
-    about = [f"* **{item.title}**: {item.about}" for item in manifest.datasets if item.about]
-    page.add("\n".join(about))
-
-    plain = [pair for pair in manifest.comparisons if not pair.title]
-    if plain:
-        page.heading("## Did each stage help?", "comparisons")
-        page.add(comparison_table(exhibits, plain))
-
-    page.heading("## By hardness", "hardness")
-    for dataset in manifest.datasets:
-        if column := exhibits.rows(dataset):
-            page.add(f"**{dataset.title}**", hardness_table(column))
-
-    page.heading("## How they play", "behaviour")
-    for dataset in manifest.datasets:
-        if column := exhibits.rows(dataset):
-            page.add(f"**{dataset.title}**", behaviour_table(column))
-
-    if any(exhibits.rows(dataset, Kind.SAMPLED) for dataset in manifest.datasets):
-        page.heading("## Several attempts", "samples")
-        page.add(pass_table(exhibits))
-    if any(exhibits.rows(dataset, Kind.LITERAL) for dataset in manifest.datasets):
-        page.heading("## Literal answers only", "literal")
-        page.add(success_table(exhibits, Kind.LITERAL))
-
-    curves = [pictures.curve("warmup"), pictures.curve("grpo"), *pictures.train_against_eval()]
-    if any(curves):
-        page.heading("## Learning curves", "curves")
-        page.add(*filter(None, curves))
-
-    ablations = [pair for pair in manifest.comparisons if pair.title]
-    if ablations:
-        page.heading("## Ablations", "ablations")
-        for pair in ablations:
-            page.add(f"### {pair.title}", pair.text.strip(), comparison_table(exhibits, [pair]))
-
-    if manifest.transcripts:
-        page.heading("## Side by side", "transcripts")
-        page.add(*(side_by_side(exhibits, entry) for entry in manifest.transcripts))
-
-    page.heading("## Where the numbers come from", "origin")
-    if manifest.trainings:
-        page.add(_trainings_table(manifest), *(_settings(manifest, t) for t in manifest.trainings))
-    page.add(runs_table(exhibits), _versions(exhibits), _rebuilding(manifest))
-    return page.text
+    Raises:
+        PageError: the page asks for a table that is not known.
+        RunError: a run is missing or damaged.
+    """
+    text, count = BLOCK.subn(lambda block: _filled(archive, path, block), _read(path))
+    path.write_text(text, encoding="utf-8")
+    return count
 
 
-class _Page:
-    """Blocks of Markdown, with a note of the manifest under each heading that has one."""
-
-    def __init__(self, notes: dict[str, str]) -> None:
-        self._notes = notes
-        self._blocks: list[str] = []
-
-    def heading(self, title: str, note: str) -> None:
-        self.add(title, self._notes.get(note, "").strip())
-
-    def add(self, *blocks: str) -> None:
-        self._blocks += [block for block in blocks if block]
-
-    @property
-    def text(self) -> str:
-        return "\n\n".join(self._blocks) + "\n"
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise PageError(f"{path} cannot be read: {error.strerror}") from error
 
 
-def _trainings_table(manifest: Manifest) -> str:
+def _filled(archive: Archive, path: Path, block: re.Match[str]) -> str:
+    begin, name, end = block.groups()
+    if name not in TABLES:
+        raise PageError(f"{path}: there is no table {name!r}: use {', '.join(TABLES)}")
+    return f"{begin}{TABLES[name](archive, path)}\n{end}"
+
+
+# -- tables ----------------------------------------------------------------------------------
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A Markdown table whose first column is text and whose others are numbers."""
+    rule = ["---", *["---:"] * (len(head) - 1)]
+    lines = [head, rule, *rows]
+    cells = ([" ".join(cell.replace("|", "\\|").split()) for cell in line] for line in lines)
+    return "\n".join(f"| {' | '.join(line)} |" for line in cells)
+
+
+def _success(archive: Archive, _: Path) -> str:
+    columns, rows = archive.plan.columns, []
+    sizes: dict[str, set[int]] = {column.key: set() for column in columns}
+    for row in archive.plan.rows:
+        cells = []
+        for column in columns:
+            name = row.runs.get(column.key)
+            summary = summarize(archive.run(name).episodes) if name else None
+            if summary:
+                sizes[column.key].add(summary.success.n)
+            cells.append(_with_intervals(summary) if summary else NOTHING)
+        rows.append([row.title, *cells])
+    for key, found in sizes.items():
+        if len(found) > 1:
+            raise PageError(
+                f"the runs under {key!r} played {sorted(found)} questions: not the same"
+            )
+    head = [f"{column.title} ({min(sizes[column.key], default=0)})" for column in columns]
+    return _table(["", *head], rows)
+
+
+def _with_intervals(summary: Summary) -> str:
+    rate = summary.success
+    wilson = _points(Interval(rate.low, rate.high), "")
+    databases = summary.success_over_databases
+    over = f" {{{_points(databases, '')[1:-1]}}}" if databases else ""
+    return f"{100 * rate.rate:.1f} % {wilson}{over}"
+
+
+def _points(interval: Interval, sign: str = "+") -> str:
+    return f"[{100 * interval.low:{sign}.1f}, {100 * interval.high:{sign}.1f}]"
+
+
+def _pairs(table: str) -> Callable[[Archive, Path], str]:
+    def render(archive: Archive, _: Path) -> str:
+        pairs = [pair for pair in archive.plan.pairs if pair.table == table]
+        compared = [_compared(archive, pair) for pair in pairs]
+        corrected = holm([comparison.p_value for comparison in compared])
+        head = [
+            "", "questions", "before", "after", "difference", "won", "lost", "p", "p, Holm",
+        ]  # fmt: skip
+        rows = [
+            _pair_cells(pair.title, comparison, p)
+            for pair, comparison, p in zip(pairs, compared, corrected, strict=True)
+        ]
+        return _table(head, rows)
+
+    return render
+
+
+def _compared(archive: Archive, pair: Pair) -> Comparison:
+    before, after = archive.run(pair.before), archive.run(pair.after)
+    try:
+        return compare(before.episodes, after.episodes)
+    except ComparisonError as error:
+        raise PageError(f"{pair.before} and {pair.after}: {error}") from error
+
+
+def _pair_cells(title: str, comparison: Comparison, corrected: float) -> list[str]:
+    over = comparison.over_databases
+    databases = f" {{{_points(over)[1:-1]}}}" if over else ""
+    interval = _points(Interval(comparison.low, comparison.high))
+    return [
+        title,
+        str(comparison.n_questions),
+        f"{100 * comparison.rate_before:.1f} %",
+        f"{100 * comparison.rate_after:.1f} %",
+        f"{100 * comparison.difference:+.1f} {interval}{databases}",
+        str(len(comparison.won)),
+        str(len(comparison.lost)),
+        f"{comparison.p_value:.2g}",
+        f"{corrected:.2g}",
+    ]
+
+
+def _failures(archive: Archive, _: Path) -> str:
+    titles = {column.key: column.title for column in archive.plan.columns}
+    found = {
+        f"{row.title}, {titles[key]}": summarize(archive.run(name).episodes)
+        for row in archive.plan.rows
+        if row.failures
+        for key, name in row.runs.items()
+    }
+    kinds = dict.fromkeys(kind for summary in found.values() for kind in summary.failures)
+    order = sorted(kinds, key=lambda kind: -sum(s.failures.get(kind, 0) for s in found.values()))
+    rows = [
+        [kind, *(_share(s.failures.get(kind, 0), s.n_played) for s in found.values())]
+        for kind in order
+    ]
+    rows.append(["all that were not won", *(_share(_lost(s), s.n_played) for s in found.values())])
+    return _table(["", *found], rows)
+
+
+def _lost(summary: Summary) -> int:
+    return sum(summary.failures.values())
+
+
+def _share(count: int, n: int) -> str:
+    return f"{count} ({count / n:.0%})"
+
+
+def _curve(archive: Archive, path: Path) -> str:
+    trainings = {t.title: RunLog(archive.folder / t.folder) for t in archive.plan.trainings}
+    draw_curve(trainings, path.parent / IMAGE)
+    return f"![Training episodes answered correctly, by step]({IMAGE})"
+
+
+def _runs(archive: Archive, _: Path) -> str:
+    head = [
+        "run", "policy", "questions", "samples", "T", "decoding", "dataset", "commit", "machine",
+        "seconds",
+    ]  # fmt: skip
     rows = []
-    for training in manifest.trainings:
-        log = RunLog(manifest.runs / training.folder)
-        config = _config(manifest, training)
+    for run in map(archive.run, archive.evaluations()):
+        config = run.config
+        redraws = config.other.get("redraws")
+        rules = redraws and config.policy.startswith("model:")
+        seconds = sum(e.policy_seconds + e.environment_seconds for e in run.episodes)
+        rows.append(
+            [
+                f"`{run.name}`",
+                f"`{config.policy}`",
+                f"{config.split}, {len({e.question_id for e in run.episodes})}",
+                str(config.samples),
+                f"{config.temperature:g}",
+                f"rules of 0.1, {redraws} redraws" if rules else config.decoding,
+                f"`{config.dataset_hash}`",
+                f"`{config.commit[:10]}`",
+                config.machine,
+                f"{seconds:.0f}",
+            ]
+        )
+    return _table(head, rows)
+
+
+def _trainings(archive: Archive, _: Path) -> str:
+    rows = []
+    for training in archive.plan.trainings:
+        log = RunLog(archive.folder / training.folder)
         metrics, sessions = log.metrics(), log.sessions()
+        seconds = sum(row.get("seconds/run", 0.0) for row in metrics)
         rows.append(
             [
                 training.title,
-                f"`{training.folder}`",
-                str(config.get("seed", NOTHING)),
-                str(running_steps(metrics)[-1]) if metrics else NOTHING,
-                _minutes(metrics, sessions),
-                _joined(session.get("machine", "") for session in sessions),
-                _joined(session.get("commit", "")[:10] for session in sessions),
-                _joined(_listed(session.get("versions", {})) for session in sessions),
+                f"[`{training.folder}`]({training.folder}/config.json)",
+                str(max(row["step"] for row in metrics)),
+                f"{seconds / 60:.0f}",
+                "; ".join(dict.fromkeys(session.get("machine", "") for session in sessions)),
+                "; ".join(dict.fromkeys(f"`{s.get('commit', '')[:10]}`" for s in sessions)),
+                training.about,
             ]
         )
-    head = ["training", "run", "seed", "steps", "minutes", "machine", "commit", "versions"]
-    return markdown_table(head, rows)
+    head = ["training", "settings", "steps", "minutes", "machine", "commit", ""]
+    return _table(head, rows)
 
 
-def _minutes(metrics: list[dict[str, Any]], sessions: list[dict[str, Any]]) -> str:
-    """What the log knows: the time of every logged step, or of a session as a whole."""
-    seconds = sum(row.get("seconds/run", 0.0) for row in metrics)
-    seconds += sum(session.get("seconds", 0.0) for session in sessions)
-    return f"{seconds / 60:.1f}" if seconds else NOTHING
+def _transcript(archive: Archive, _: Path) -> str:
+    chosen = archive.plan.transcript
+    if chosen is None:
+        raise PageError("page.toml names no [transcript]")
+    for episode in archive.run(chosen.run).episodes:
+        if episode.question_id == chosen.question:
+            return _shown(episode)
+    raise PageError(f"{chosen.run} did not play question {chosen.question!r}")
 
 
-def _settings(manifest: Manifest, training: TrainingEntry) -> str:
-    text = json.dumps(_config(manifest, training), indent=1, ensure_ascii=False)
-    about = f"{training.about.strip()}\n\n" if training.about else ""
-    # On one line of HTML, so that no Markdown is seen in it.
-    shown = escape(text).replace("\n", "&#10;")
+def _shown(episode: EpisodeResult) -> str:
+    verdict = "right" if episode.correct else "wrong"
+    steps = "\n".join(map(_step, episode.steps))
     return (
-        f"{about}<details><summary>The settings of {escape(training.title)}</summary>"
-        f"<pre>{shown}</pre></details>"
+        f"**{episode.question}** (`{episode.question_id}`, {episode.difficulty}: {verdict})\n\n"
+        f"```text\n{steps}\n```\n\nThe gold query: `{episode.gold_sql}`"
     )
 
 
-def _config(manifest: Manifest, training: TrainingEntry) -> dict[str, Any]:
-    path = manifest.runs / training.folder / CONFIG
-    config: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    return config
+def _step(step: Step) -> str:
+    said = f"> {step.action_type}: {step.argument}"
+    lines = (step.error or step.result).splitlines()
+    if len(lines) > SHOWN_LINES:
+        lines = [*lines[: SHOWN_LINES - 1], "…"]
+    return "\n".join([said, *lines])
 
 
-def _versions(exhibits: Exhibits) -> str:
-    found = _joined(_listed(item.run.config.versions or {}) for item in exhibits.all)
-    return f"The evaluations were played with {found}."
-
-
-def _rebuilding(manifest: Manifest) -> str:
-    return (
-        f"The runs lie in `{manifest.runs.name}/`, one folder each: `config.json` says how it was "
-        "played, `summary.json` what came out, `episodes.jsonl.gz` how every question went, "
-        "without the texts. `sql-env compare` pairs any two of them, and `sql-env results` makes "
-        "this page again."
-    )
-
-
-def _listed(versions: dict[str, str]) -> str:
-    return ", ".join(f"{name} {value}" for name, value in versions.items())
-
-
-def _joined(values: Iterable[str]) -> str:
-    return "; ".join(dict.fromkeys(filter(None, values))) or NOTHING
+TABLES: dict[str, Callable[[Archive, Path], str]] = {
+    "success": _success,
+    "reward": _pairs("reward"),
+    "ablations": _pairs("ablations"),
+    "failures": _failures,
+    "curve": _curve,
+    "transcript": _transcript,
+    "runs": _runs,
+    "trainings": _trainings,
+}

@@ -58,6 +58,7 @@ function headline() {
     ["Queries", (m) => m.avg_queries.toFixed(1)],
     ["Use SAMPLE", (m) => percent(m.sample_share.rate)],
     ["Recovery", (m) => (m.recovery.n ? `${percent(m.recovery.rate)} of ${m.recovery.n}` : "–")],
+    ...(runs.some((run) => run.summary.replaced.n && run.summary.replaced.rate) ? [["Replaced", (m) => `${percent(m.replaced.rate)}, ${m.extra_tokens} tokens`]] : []),
     ...(runs.some((run) => run.summary.parse_rate !== null) ? [["Parsed", (m) => (m.parse_rate === null ? "–" : percent(m.parse_rate))]] : []),
   ];
   put($("headline"), [
@@ -223,6 +224,18 @@ function learningCurves() {
 
 const view = { pair: null, outcome: "", difficulty: "", database: "", search: "", selected: null, shown: PAGE_OF_QUESTIONS, samples: {} };
 
+function notes(pair) {
+  const alone = pair.only_before + pair.only_after;
+  const settings = Object.entries(pair.differences).filter(([name]) => name !== "policy");
+  const shown = (value) => (value === null ? "–" : typeof value === "object" ? JSON.stringify(value) : value);
+  return [
+    "Paired by question. The interval is Newcombe's, of samples a bootstrap; p is an exact permutation test (McNemar's where a question is played once)",
+    data.comparisons.length > 1 ? `; ${pair.p_corrected.toPrecision(3)} when corrected for ${data.comparisons.length} pairs` : "",
+    alone ? `; ${alone} questions were played in one of the runs only` : "",
+    settings.length ? `. Other settings: ${settings.map(([name, [old, now]]) => `${words(name)} ${shown(old)} → ${shown(now)}`).join(", ")}` : "", ".",
+  ].join("");
+}
+
 function changes() {
   if (!data.comparisons.length) return;
   $("changes").hidden = false;
@@ -239,7 +252,7 @@ function changes() {
         box.style.flex = `${count} 1 0`;
         return box;
       })),
-      h("p", { class: "note" }, `Paired by question. p is McNemar's exact test${pair.only_before || pair.only_after ? `; ${pair.only_before + pair.only_after} questions were played in one of the runs only` : ""}.`));
+      h("p", { class: "note" }, notes(pair)));
     $("filters").replaceChildren();
     filters();
   };
@@ -377,6 +390,9 @@ function step(item, number) {
     h("div", { class: "head" }, h("span", { class: "muted small" }, number), h("span", { class: "kind" }, kind || "(nothing)"),
       long ? null : h("code", {}, item.argument || ""), item.parsed === false ? h("span", { class: "tag no" }, "no action found in the model's text") : null, rewardParts(item.reward)),
     long ? h("pre", { class: "sql" }, item.argument) : null,
+    item.replaced ? h("div", { class: "replaced" },
+      h("span", { class: "tag" }, `drawn again: ${item.replaced.reason}, ${item.replaced.extra_tokens} extra tokens`),
+      h("details", {}, h("summary", {}, "the turn it replaced"), h("pre", { class: "wrap" }, item.replaced.original))) : null,
     item.error ? h("pre", { class: "failed" }, item.error) : null,
     item.result && !judged ? result(item.result, kind) : null,
     item.raw && item.raw.trim() !== `${kind}: ${item.argument || ""}`.trim() ? h("details", {}, h("summary", {}, "what the model wrote"), h("pre", { class: "wrap" }, item.raw)) : null);
