@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from handmade import handmade_episode
+from hypothesis import settings
 
 from sql_env.agent.episodes import EpisodeResult
 from sql_env.environment import SQLEnvironment
@@ -21,6 +22,10 @@ from sql_env.questions import Dataset
 pytest_plugins = ["small_models"]
 
 CHECKOUT = Path(__file__).resolve().parent.parent
+
+# How long an example takes depends on who else uses the machine.
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")
 
 # Tests that a script runs in the background ignore interrupts, and so would what they start.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
