@@ -14,7 +14,6 @@ import gc
 import os
 import socket
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import uvicorn
@@ -23,14 +22,18 @@ from fastapi.responses import JSONResponse
 from openenv.core.env_server.http_server import create_app
 from starlette.routing import Route, WebSocketRoute
 
-from sql_env.core.database import MOST_CONNECTIONS
 from sql_env.environment import EpisodeError, UnknownQuestionError
 from sql_env.models import SQLAction, SQLObservation, SQLState
 from sql_env.questions import Dataset
 from sql_env.server.access import AccessGuard
 from sql_env.server.connections import HttpConnection, WebSocketConnection
 from sql_env.server.page import page_routes
-from sql_env.server.served_environment import ENV_NAME, ResetOptionError, ServedEnvironment
+from sql_env.server.served_environment import (
+    ENV_NAME,
+    ResetOptionError,
+    ServedEnvironment,
+    Threads,
+)
 from sql_env.server.sessions import Sessions
 from sql_env.server.settings import ServerSettings
 from sql_env.server.traffic import RequestLimits
@@ -58,8 +61,7 @@ def build_app(settings: ServerSettings) -> FastAPI:
     """
     dataset = Dataset.at(settings.dataset) if settings.dataset else Dataset.embedded()
     questions = dataset.load()
-    # More would only wait for a connection to a database.
-    threads = ThreadPoolExecutor(min(settings.max_sessions, MOST_CONNECTIONS), "play")
+    threads = Threads(settings.max_sessions)
     template = ServedEnvironment(questions, dataset.db_dir, threads, hide_gold=settings.hide_gold)
     app: FastAPI = create_app(
         template.another, SQLAction, SQLObservation, env_name=ENV_NAME, state_cls=SQLState

@@ -6,12 +6,12 @@ result as a grid and, after the last step, the gold answer. And it takes one awa
 leaves it names a file of this machine.
 
 **Where steps run.** The event loop moves bytes and parses messages; it never compiles, runs or
-judges anything. Every reset and step is played in one pool of threads, which all sessions share.
-SQLite leaves the interpreter to others while it compiles and runs, so a statement that takes its
-whole deadline keeps a thread busy and nobody waiting. Handing a step over and back costs some tens
-of microseconds. A session has one step under way at most, so with no more sessions than threads
-none ever waits for a thread; with more, a step waits only while as many others as there are
-threads run into their deadlines.
+judges anything. Every reset and step is played in a thread (`Threads`). SQLite leaves the
+interpreter to others while it compiles and runs, so a statement that takes its whole deadline keeps
+a thread busy and nobody waiting. But many threads that all want the interpreter slow each other
+down, so only a few steps begin at once; one that has not ended after a moment is long, counts no
+more, and lets the next begin. There are as many threads as connections to databases are kept: a
+step waits for one only while that many others run into their deadlines.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import asyncio
 import logging
 import random
 from collections.abc import Callable, Sequence
-from concurrent.futures import Executor
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -30,6 +30,7 @@ from openenv.core.env_server.types import EnvironmentMetadata
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from sql_env import __version__
+from sql_env.core.database import MOST_CONNECTIONS
 from sql_env.environment import EpisodeError, SQLEnvironment, UnknownQuestionError
 from sql_env.models import QuestionRecord, SQLAction, SQLObservation, SQLState
 from sql_env.questions import filter_questions
@@ -40,6 +41,8 @@ DESCRIPTION = (
     "A question about a SQL database whose schema is hidden. DESCRIBE and SAMPLE tables, QUERY "
     "them read-only, ANSWER once; every step is scored."
 )
+SHORT_STEPS_AT_ONCE = 4
+LONG_SECONDS = 0.02
 Name = Annotated[str, Field(max_length=255)]
 
 _log = logging.getLogger(__name__)
@@ -64,6 +67,31 @@ class ResetOptions(BaseModel):
     details: bool = False
 
 
+class Threads:
+    """Where the steps of all sessions are played; see the module."""
+
+    def __init__(self, most: int) -> None:
+        self._pool = ThreadPoolExecutor(min(most, MOST_CONNECTIONS), thread_name_prefix="play")
+        self._places = asyncio.Semaphore(SHORT_STEPS_AT_ONCE)
+
+    async def play(self, job: Callable[[], SQLObservation]) -> SQLObservation:
+        """Run `job` in a thread, when it is its turn."""
+        loop = asyncio.get_running_loop()
+        await self._places.acquire()
+        leaving = [self._places.release]  # taken out by whoever comes first: the clock or the end
+
+        def leave() -> None:
+            if leaving:
+                leaving.pop()()
+
+        clock = loop.call_later(LONG_SECONDS, leave)
+        try:
+            return await loop.run_in_executor(self._pool, job)
+        finally:
+            clock.cancel()
+            leave()
+
+
 class ServedEnvironment(SQLEnvironment, Environment[SQLAction, SQLObservation, SQLState]):
     """One session's environment.
 
@@ -78,7 +106,7 @@ class ServedEnvironment(SQLEnvironment, Environment[SQLAction, SQLObservation, S
         self,
         questions: Sequence[QuestionRecord],
         db_dir: Path,
-        threads: Executor,
+        threads: Threads,
         *,
         hide_gold: bool = False,
     ) -> None:
@@ -126,7 +154,7 @@ class ServedEnvironment(SQLEnvironment, Environment[SQLAction, SQLObservation, S
 
     async def reset_async(self, /, **options: Any) -> SQLObservation:
         """Begin an episode in a thread."""
-        return await self._in_thread(partial(self.reset, **options))
+        return await self._threads.play(partial(self.reset, **options))
 
     def step(self, action: SQLAction, timeout_s: float | None = None, **_: Any) -> SQLObservation:
         """Play one action; see `SQLEnvironment.step`."""
@@ -134,10 +162,7 @@ class ServedEnvironment(SQLEnvironment, Environment[SQLAction, SQLObservation, S
 
     async def step_async(self, action: SQLAction, /, **_: Any) -> SQLObservation:
         """Play one action in a thread."""
-        return await self._in_thread(partial(self.step, action))
-
-    async def _in_thread(self, play: Callable[[], SQLObservation]) -> SQLObservation:
-        return await asyncio.get_running_loop().run_in_executor(self._threads, play)
+        return await self._threads.play(partial(self.step, action))
 
     @property
     def playing(self) -> bool:
