@@ -203,6 +203,30 @@ def make_qwen3(qwen_tokenizer: Any) -> Callable[..., Any]:
     return make
 
 
+@pytest.fixture(scope="session")
+def make_family(
+    make_llama: Callable[..., Any],
+    make_qwen2: Callable[..., Any],
+    make_qwen3: Callable[..., Any],
+    chat_tokenizer: Any,
+) -> Callable[..., Any]:
+    """Makes a tiny model of the family that is named."""
+
+    def make_mistral(seed: int = 0, **values: Any) -> Any:
+        from transformers import MistralConfig, MistralForCausalLM
+
+        values = {"sliding_window": None, **values}
+        return _random_model(MistralForCausalLM, MistralConfig, chat_tokenizer, seed, values)
+
+    makers = {
+        "llama": make_llama,
+        "mistral": make_mistral,
+        "qwen2": make_qwen2,
+        "qwen3": make_qwen3,
+    }
+    return lambda family, **values: makers[family](**values).eval()
+
+
 def _random_model(
     model_class: Any, config_class: Any, tokenizer: Any, seed: int, values: dict[str, Any]
 ) -> Any:

@@ -100,14 +100,6 @@ def write_gguf(
     return path
 
 
-@pytest.fixture
-def family_model(
-    make_llama: Callable[..., Any], make_qwen2: Callable[..., Any], make_qwen3: Callable[..., Any]
-) -> Callable[..., Any]:
-    makers = {"llama": make_llama, "qwen2": make_qwen2, "qwen3": make_qwen3}
-    return lambda family, **values: makers[family](**values).eval()
-
-
 PROMPT = torch.tensor([[41, 42, 43, 44, 45]])
 
 
@@ -119,9 +111,9 @@ def greedy(model: Any) -> list[int]:
 @pytest.mark.parametrize("tied", [True, False], ids=["tied", "untied"])
 @pytest.mark.parametrize("family", ["llama", "qwen2", "qwen3"])
 def test_a_file_gives_back_the_model_and_survives_saving(
-    family_model: Callable[..., Any], chat_tokenizer: Any, tmp_path: Path, family: str, tied: bool
+    make_family: Callable[..., Any], chat_tokenizer: Any, tmp_path: Path, family: str, tied: bool
 ) -> None:
-    model = family_model(family, tie_word_embeddings=tied)
+    model = make_family(family, tie_word_embeddings=tied)
     path = write_gguf(tmp_path / "tiny.gguf", model, chat_tokenizer, family)
     loaded, tokenizer = load_model_and_tokenizer(str(path), device="cpu")
     assert type(loaded) is type(model)
@@ -142,12 +134,12 @@ TEXT = "<|im_start|>How many students are  in the red house?   2014 cafe\u0301\n
 
 
 def test_text_is_cut_as_the_family_cuts_it(
-    family_model: Callable[..., Any], chat_tokenizer: Any, tmp_path: Path
+    make_family: Callable[..., Any], chat_tokenizer: Any, tmp_path: Path
 ) -> None:
-    path = write_gguf(tmp_path / "llama.gguf", family_model("llama"), chat_tokenizer, "llama")
+    path = write_gguf(tmp_path / "llama.gguf", make_family("llama"), chat_tokenizer, "llama")
     _, tokenizer = load_gguf(path, "float32")
     assert tokenizer.encode(TEXT) == chat_tokenizer.encode(TEXT)
-    path = write_gguf(tmp_path / "qwen.gguf", family_model("qwen2"), chat_tokenizer, "qwen2")
+    path = write_gguf(tmp_path / "qwen.gguf", make_family("qwen2"), chat_tokenizer, "qwen2")
     _, tokenizer = load_gguf(path, "float32")
     inner = json.loads(chat_tokenizer.backend_tokenizer.to_str())["model"]
     merges = [tuple(merge) for merge in inner["merges"]]
@@ -161,13 +153,13 @@ def test_text_is_cut_as_the_family_cuts_it(
 )
 @pytest.mark.parametrize("family", ["llama", "qwen2", "qwen3"])
 def test_packed_weights_come_out_as_gguf_unpacks_them(
-    family_model: Callable[..., Any],
+    make_family: Callable[..., Any],
     chat_tokenizer: Any,
     tmp_path: Path,
     family: str,
     packing: Packing,
 ) -> None:
-    model = family_model(family)
+    model = make_family(family)
     path = write_gguf(tmp_path / "tiny.gguf", model, chat_tokenizer, family, packing)
     loaded, _ = load_gguf(path, "float32")
     for name, weight in model.state_dict().items():
@@ -180,9 +172,9 @@ def test_packed_weights_come_out_as_gguf_unpacks_them(
 
 
 def test_of_two_copies_of_a_tied_embedding_the_finer_is_taken(
-    family_model: Callable[..., Any], chat_tokenizer: Any, tmp_path: Path
+    make_family: Callable[..., Any], chat_tokenizer: Any, tmp_path: Path
 ) -> None:
-    model = family_model("qwen2", tie_word_embeddings=True)
+    model = make_family("qwen2", tie_word_embeddings=True)
     weight = model.model.embed_tokens.weight.detach().numpy()
     copies = {
         "token_embd.weight": (weight, Packing.Q4_0),
@@ -197,9 +189,9 @@ def test_of_two_copies_of_a_tied_embedding_the_finer_is_taken(
 
 
 def test_two_different_matrices_are_not_tied_however_coarse(
-    family_model: Callable[..., Any], chat_tokenizer: Any, tmp_path: Path
+    make_family: Callable[..., Any], chat_tokenizer: Any, tmp_path: Path
 ) -> None:
-    model = family_model("qwen2", tie_word_embeddings=False)
+    model = make_family("qwen2", tie_word_embeddings=False)
     path = write_gguf(tmp_path / "two.gguf", model, chat_tokenizer, "qwen2", Packing.Q4_0)
     loaded, _ = load_gguf(path, "float32")
     assert not loaded.config.tie_word_embeddings
@@ -207,7 +199,7 @@ def test_two_different_matrices_are_not_tied_however_coarse(
 
 
 def test_llama_3s_stretched_rotation_is_read_off_its_factors(
-    family_model: Callable[..., Any], chat_tokenizer: Any, tmp_path: Path
+    make_family: Callable[..., Any], chat_tokenizer: Any, tmp_path: Path
 ) -> None:
     rope = {
         "rope_type": "llama3",
@@ -217,7 +209,7 @@ def test_llama_3s_stretched_rotation_is_read_off_its_factors(
         "high_freq_factor": 4.0,
         "original_max_position_embeddings": 8192,
     }
-    model = family_model("llama", rope_parameters=rope)
+    model = make_family("llama", rope_parameters=rope)
     plain = 1 / 500000.0 ** (torch.arange(0, 16, 2) / 16)
     factors = (plain / model.model.rotary_emb.inv_freq).numpy().astype(np.float32)
     assert factors.max() > 1
@@ -232,9 +224,9 @@ def test_llama_3s_stretched_rotation_is_read_off_its_factors(
 
 
 def test_stop_tokens_are_those_that_end_a_turn_or_a_text(
-    family_model: Callable[..., Any], chat_tokenizer: Any, tmp_path: Path
+    make_family: Callable[..., Any], chat_tokenizer: Any, tmp_path: Path
 ) -> None:
-    path = write_gguf(tmp_path / "tiny.gguf", family_model("qwen2"), chat_tokenizer, "qwen2")
+    path = write_gguf(tmp_path / "tiny.gguf", make_family("qwen2"), chat_tokenizer, "qwen2")
     model, tokenizer = load_gguf(path, "float32")
     ends = [chat_tokenizer.convert_tokens_to_ids(e) for e in ("<|im_end|>", "<|endoftext|>")]
     assert model.generation_config.eos_token_id == ends
@@ -251,28 +243,28 @@ def test_stop_tokens_are_those_that_end_a_turn_or_a_text(
     ids=["experts", "yarn", "part"],
 )
 def test_what_is_not_known_is_refused_in_one_line(
-    family_model: Callable[..., Any],
+    make_family: Callable[..., Any],
     chat_tokenizer: Any,
     tmp_path: Path,
     fields: dict[str, Any],
     message: str,
 ) -> None:
-    model = family_model("qwen2")
+    model = make_family("qwen2")
     path = write_gguf(tmp_path / "tiny.gguf", model, chat_tokenizer, "qwen2", **fields)
     assert message in refusal(path)
 
 
 def test_other_families_are_refused(
-    family_model: Callable[..., Any], chat_tokenizer: Any, tmp_path: Path
+    make_family: Callable[..., Any], chat_tokenizer: Any, tmp_path: Path
 ) -> None:
-    path = write_gguf(tmp_path / "g.gguf", family_model("llama"), chat_tokenizer, "gemma2")
+    path = write_gguf(tmp_path / "g.gguf", make_family("llama"), chat_tokenizer, "gemma2")
     assert "family 'gemma2'" in refusal(path)
 
 
 def test_tensors_that_do_not_fit_are_named(
-    family_model: Callable[..., Any], chat_tokenizer: Any, tmp_path: Path
+    make_family: Callable[..., Any], chat_tokenizer: Any, tmp_path: Path
 ) -> None:
-    model = family_model("qwen3")
+    model = make_family("qwen3")
     odd = {"blk.0.attn_sinks.weight": (np.ones(4, dtype=np.float32), Packing.F32)}
     path = write_gguf(tmp_path / "odd.gguf", model, chat_tokenizer, "qwen3", tensors=odd)
     assert "blk.0.attn_sinks.weight" in refusal(path)
@@ -282,9 +274,9 @@ def test_tensors_that_do_not_fit_are_named(
 
 
 def test_a_damaged_file_is_refused_wherever_it_is_cut(
-    family_model: Callable[..., Any], chat_tokenizer: Any, tmp_path: Path
+    make_family: Callable[..., Any], chat_tokenizer: Any, tmp_path: Path
 ) -> None:
-    path = write_gguf(tmp_path / "whole.gguf", family_model("llama"), chat_tokenizer, "llama")
+    path = write_gguf(tmp_path / "whole.gguf", make_family("llama"), chat_tokenizer, "llama")
     whole = path.read_bytes()
     cut = tmp_path / "cut.gguf"
     for size in [0, 3, 20, 100, 5_000, len(whole) // 2, len(whole) - 40]:

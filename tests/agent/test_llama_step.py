@@ -71,14 +71,57 @@ def test_a_model_that_only_looks_like_a_llama_takes_the_long_way(
     assert [turn.ids for turn in engine.generate(TALKS)] == written_by(model)
 
 
-def test_adapters_and_other_families_take_the_long_way(
-    make_llama: Callable[..., Any], make_qwen3: Callable[..., Any]
+@pytest.mark.parametrize("tied", [True, False], ids=["tied", "untied"])
+@pytest.mark.parametrize("family", ["qwen2", "qwen3", "mistral"])
+def test_other_families_write_what_they_write_by_themselves(
+    make_family: Callable[..., Any], family: str, tied: bool
+) -> None:
+    model = make_family(family, tie_word_embeddings=tied, num_attention_heads=8)
+    for name, parameter in model.named_parameters():
+        if "norm" in name:  # transformers begins with ones
+            torch.nn.init.normal_(parameter.data, mean=1.0, std=0.5)
+    engine = engine_over(model)
+    assert engine._llama_step is not None
+    assert [turn.ids for turn in engine.generate(TALKS)] == written_by(model)
+
+
+@pytest.mark.parametrize("family", ["llama", "qwen2", "qwen3"])
+def test_an_adapter_is_merged_into_a_copy_that_follows_it(
+    make_family: Callable[..., Any], family: str
 ) -> None:
     from peft import LoraConfig, get_peft_model
 
-    adapted = get_peft_model(make_llama(), LoraConfig(target_modules=["q_proj"]))
-    assert not LlamaStep.fits(adapted.get_base_model())
-    assert not LlamaStep.fits(make_qwen3())
+    settings = LoraConfig(
+        r=4, target_modules="all-linear", init_lora_weights=False, use_rslora=True
+    )
+    model = get_peft_model(make_family(family), settings)
+    kept = {name: weight.clone() for name, weight in model.state_dict().items()}
+    engine = engine_over(model)
+    assert engine._llama_step is not None
+    before = [turn.ids for turn in engine.generate(TALKS)]
+    assert before == written_by(model)
+    for name, weight in model.state_dict().items():
+        assert torch.equal(weight, kept[name]), "the model that is trained was touched"
+    for name, weight in model.named_parameters():
+        if "lora_B" in name:
+            torch.nn.init.normal_(weight.data)
+    engine.begin()
+    assert [turn.ids for turn in engine.generate(TALKS)] == written_by(model) != before
+
+
+def test_an_adapter_that_is_more_than_a_product_plays_through_its_own_layers(
+    make_llama: Callable[..., Any],
+) -> None:
+    from peft import LoraConfig, get_peft_model
+
+    settings = LoraConfig(r=4, target_modules=["q_proj"], use_dora=True, init_lora_weights=False)
+    model = get_peft_model(make_llama(), settings)
+    engine = engine_over(model)
+    assert engine._llama_step is None
+    assert [turn.ids for turn in engine.generate(TALKS)] == written_by(model)
+
+
+def test_a_hook_takes_the_long_way(make_llama: Callable[..., Any]) -> None:
     hooked = make_llama()
     assert LlamaStep.fits(hooked)
     hooked.model.layers[0].register_forward_hook(lambda *_: None)

@@ -1,4 +1,4 @@
-"""One decode step of a Llama, in few operations.
+"""One decode step of a Llama, Mistral, Qwen2 or Qwen3, in few operations.
 
 A small model spends its steps on launching kernels: transformers' layers take 43 each, at two to
 four microseconds even in a CUDA graph. Here torch fuses all that lies between two attentions into
@@ -23,6 +23,7 @@ from torch.nn import functional
 from sql_env.agent.engine.slot_cache import SlotCache, grouped_attention
 
 Weights = list[Tensor | None]
+FAMILIES = {"LlamaForCausalLM", "MistralForCausalLM", "Qwen2ForCausalLM", "Qwen3ForCausalLM"}
 
 
 class LlamaStep:
@@ -47,6 +48,8 @@ class LlamaStep:
         self._before: list[Weights] = [
             [
                 layer.input_layernorm.weight,
+                _norm_of(layer.self_attn, "q_norm"),
+                _norm_of(layer.self_attn, "k_norm"),
                 *_of(layer.self_attn.q_proj, layer.self_attn.k_proj, layer.self_attn.v_proj),
             ]
             for layer in layers
@@ -62,11 +65,11 @@ class LlamaStep:
 
     @staticmethod
     def fits(model: Any) -> bool:
-        """Whether a model is a Llama with plain layers.
+        """Whether a model is of a family known here, with plain layers.
 
         An adapter or a hook adds to its layers what is not among their weights.
         """
-        if type(model).__name__ != "LlamaForCausalLM" or model.config.hidden_act != "silu":
+        if type(model).__name__ not in FAMILIES or model.config.hidden_act != "silu":
             return False
         parts = list(model.model.modules())
         projections = [part for part in parts if hasattr(part, "in_features")]
@@ -95,6 +98,11 @@ class LlamaStep:
 
 def _of(*projections: nn.Linear) -> Weights:
     return [part for projection in projections for part in (projection.weight, projection.bias)]
+
+
+def _norm_of(attention: Any, name: str) -> Tensor | None:
+    """Qwen3 normalises each head's query and key."""
+    return getattr(getattr(attention, name, None), "weight", None)
 
 
 @functools.cache
@@ -131,12 +139,14 @@ def _projected(
     hidden: Tensor, cos: Tensor, sin: Tensor, weights: Weights, head_size: int, epsilon: float
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Query, key and value, as rows x heads x 1 x head size."""
-    norm, *projections = weights
+    norm, query_norm, key_norm, *projections = weights
     normed = _normed(hidden, norm, epsilon)
     query, key, value = (
         functional.linear(normed, weight, bias).unflatten(1, (-1, head_size))
         for weight, bias in zip(projections[::2], projections[1::2], strict=True)
     )
+    if query_norm is not None:
+        query, key = _normed(query, query_norm, epsilon), _normed(key, key_norm, epsilon)
     return (
         _turned(query, cos, sin)[:, :, None],
         _turned(key, cos, sin)[:, :, None],

@@ -21,7 +21,8 @@ company.
 
 No copy of the weights is made, except on request: under bf16 autocast every step would cast all
 fp32 master weights anew, so `copy_dtype=torch.bfloat16` keeps a bf16 copy that `begin` refreshes
-in place. Sampling from it differs from training by rounding only.
+in place; and a LoRA adapter is merged into a copy, so that it costs nothing in a step. Sampling
+from it differs from training by rounding only.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from sql_env.agent.engine.decode_loop import DecodeLoop
-from sql_env.agent.engine.inference_copy import inference_copy, refresh
+from sql_env.agent.engine.inference_copy import can_be_merged, inference_copy, refresh
 from sql_env.agent.engine.llama_step import LlamaStep
 from sql_env.agent.engine.slot_cache import ATTENTION, WIDTH_UNIT, SlotCache, cache_for
 from sql_env.agent.generation import Completion, Sampling
@@ -73,7 +74,7 @@ class LockstepEngine:
         max_length: the longest conversation, completion included.
         copy_dtype: sample from a copy of the weights in this type, refreshed by `begin`.
         cuda_graphs: capture the decode step on a GPU.
-        short_cut: take it through a Llama's layers.
+        short_cut: take it through the layers of the families that have one.
         stragglers: the share of the turns that a call may leave unfinished.
 
     Raises:
@@ -92,7 +93,9 @@ class LockstepEngine:
         short_cut: bool = True,
         stragglers: float = 0.0,
     ) -> None:
-        self._source = model.get_base_model() if hasattr(model, "peft_config") else model
+        self._source = model.get_base_model() if hasattr(model, "get_base_model") else model
+        if copy_dtype is None and can_be_merged(self._source):
+            copy_dtype = self._source.dtype
         self._copy = None if copy_dtype is None else inference_copy(self._source, copy_dtype)
         self._model = self._source if self._copy is None else self._copy
         self._max_length = max_length
