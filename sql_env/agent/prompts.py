@@ -267,24 +267,34 @@ def format_question(obs: SQLObservation) -> str:
     return "\n".join(lines)
 
 
-def format_outcome(action: SQLAction, obs: SQLObservation) -> str:
-    """What came of one action, in version 2: of one that was played before, only that."""
-    if not obs.metadata.get("repeated"):
-        return f"Error: {obs.error}" if obs.error else obs.result
-    if obs.error:
-        return f"Error: played before, the same error: {obs.error}\nWrite something else."
+def format_outcome(action: SQLAction, obs: SQLObservation, failed: str = "") -> str:
+    """What came of one action, in version 2.
+
+    Args:
+        failed: why the last query failed, where it did: an answer cannot stand on it.
+    """
     kind = action.action_type.strip().upper()
-    if kind == "QUERY":
-        return f"Played before, the same result: {obs.result}"
-    return f"{kind} {action.argument}: played before, its result is above."
+    if action.metadata.get("parsed") is False:
+        return "Error: there is no action in that. Write one, such as DESCRIBE: table"
+    if kind == "ANSWER" and failed:
+        return f"Error: {obs.error}. Your last one failed: {failed}\nWrite another QUERY."
+    if obs.error and obs.metadata.get("repeated"):
+        return f"Error: that was played before and failed: {obs.error}\nWrite something else."
+    if obs.error:
+        return f"Error: {obs.error}"
+    if obs.metadata.get("repeated"):
+        if kind != "QUERY":
+            return f"{action.argument} was shown before, above."
+        return f"This query was played before: {obs.result}"
+    if kind == "QUERY" and obs.shown is not None and not obs.shown.rows:
+        return f"{obs.result}\nIf there should be some, look at the values and query again."
+    return obs.result
 
 
 def format_steps_left(obs: SQLObservation) -> str:
     """A word when the end is near, in version 2; nothing before that."""
     left = obs.budget_remaining
-    if left > _FEW_STEPS:
-        return ""
-    return f"Steps left: {left}. ANSWER now." if left == 1 else f"Steps left: {left}."
+    return f"Steps left: {left}" if left <= _FEW_STEPS else ""
 
 
 def format_not_played(actions: list[SQLAction], *, after_error: bool) -> str:

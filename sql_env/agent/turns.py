@@ -60,12 +60,15 @@ class Dialogue:
         self._played: list[tuple[SQLAction, SQLObservation]] = []
         self._now: SQLAction | None = None
         self._heard: SQLObservation
+        self._failed = ""  # the error of the last query
 
     def hear(self, observation: SQLObservation) -> None:
         """What the episode begins with, or what came of the action under way."""
         self._heard = observation
         if self._now is not None:
             self._played.append((self._now, observation))
+            if self._now.action_type == "QUERY":
+                self._failed = observation.error
 
     def understand(self, text: str, **trace: object) -> SQLAction:
         """A turn that the model wrote; its first action.
@@ -103,7 +106,7 @@ class Dialogue:
             return Reading([format_observation(seen)], self._calls)
         if self._now is None:
             return Reading([format_question(seen)], of_tools=False)
-        texts = [format_outcome(action, result) for action, result in self._played]
+        texts = [format_outcome(*played, failed=self._failed) for played in self._played]
         left = [*self._to_play, *self._held]
         for group in [[action] for action in left] if self._calls else [left] if left else []:
             texts.append(format_not_played(group, after_error=bool(seen.error)))

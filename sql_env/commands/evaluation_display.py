@@ -188,6 +188,10 @@ def _behaviour_table(runs: Sequence[PlayedRun]) -> Table:
         # Of a policy that thinks for no time at all the environment's share means nothing.
         row("environment's time", lambda s: _percent(s.environment_share))
         row("turns parsed", lambda s: "-" if s.parse_rate is None else _percent(s.parse_rate))
+    if any(summary.avg_turns < summary.avg_steps for summary in summaries):
+        row("turns an episode", lambda s: f"{s.avg_turns:.1f}")
+    if any(summary.avg_tokens for summary in summaries):
+        row("tokens an episode", lambda s: f"{s.avg_tokens:,.0f}" if s.avg_tokens else "-")
     if any(summary.tokens for summary in summaries):
         row("tokens written", lambda s: f"{s.tokens.get('completion_tokens', 0):,}")
     return table

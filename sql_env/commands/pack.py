@@ -45,6 +45,7 @@ def pack_command(
 def _pack(trained: str, out: Path, base: str, largest: int) -> PackedDelta:
     from sql_env.agent.delta import DeltaError, pack_delta
     from sql_env.agent.loading import ModelLoadError, load_model_and_tokenizer
+    from sql_env.agent.prompts import prompt_of_model
 
     base_model, base_tokenizer = load_model_and_tokenizer(base, device="cpu")
     model, tokenizer = load_model_and_tokenizer(trained, device="cpu")
@@ -54,9 +55,11 @@ def _pack(trained: str, out: Path, base: str, largest: int) -> PackedDelta:
             "keeps neither: name the base that it was trained from"
         )
     try:
-        return pack_delta(base_model, model, out, base_name=base, largest=largest)
+        packed = pack_delta(base_model, model, out, base_name=base, largest=largest)
     except DeltaError as error:
         raise ModelLoadError(f"cannot pack {trained}: {error}") from error
+    prompt_of_model(trained).save(out)
+    return packed
 
 
 def _words(tokenizer: Any) -> tuple[Any, ...]:

@@ -57,6 +57,8 @@ class Summary:
     avg_reward: float
     avg_reward_parts: dict[str, float]
     avg_steps: float
+    avg_turns: float  # of a model, whose turn may hold several actions
+    avg_tokens: float | None  # of a whole conversation; None where nobody counted
     avg_queries: float
     sample_share: Rate  # of the episodes: SAMPLE was used
     recovery: Rate  # of the episodes whose first query failed: success all the same
@@ -102,6 +104,7 @@ def summarize(episodes: Sequence[EpisodeResult], *, planned: int | None = None) 
         tokens.update({k: step.trace[k] for k in _TOKEN_COUNTS if k in step.trace})
     stumbled = [e for e in episodes if first_query_failed(e)]
     redrawn = [step.trace["replaced"] for step in steps if "replaced" in step.trace]
+    lengths = [length for e in episodes if (length := _tokens_of(e))]
     parts = {
         part: _mean(sum(getattr(step, part) for step in e.steps) for e in episodes)
         for part in ("operational", "progress", "terminal")
@@ -120,6 +123,8 @@ def summarize(episodes: Sequence[EpisodeResult], *, planned: int | None = None) 
         avg_reward=_mean(e.reward for e in episodes),
         avg_reward_parts=parts,
         avg_steps=_mean(len(e.steps) for e in episodes),
+        avg_turns=_mean(_turns_of(e) for e in episodes),
+        avg_tokens=fmean(lengths) if lengths else None,
         avg_queries=_mean(
             sum(_is(step.action_type, "QUERY") for step in e.steps) for e in episodes
         ),
@@ -145,6 +150,18 @@ def summarize(episodes: Sequence[EpisodeResult], *, planned: int | None = None) 
 
 
 _TOKEN_COUNTS = ("prompt_tokens", "completion_tokens")
+
+
+def _turns_of(episode: EpisodeResult) -> int:
+    turns = [step.trace.get("turn", number) for number, step in enumerate(episode.steps, start=1)]
+    return max(turns, default=0)
+
+
+def _tokens_of(episode: EpisodeResult) -> int:
+    """What the model had read and written when the episode ended."""
+    counted = (step.trace for step in reversed(episode.steps) if "completion_tokens" in step.trace)
+    last = next(counted, {})
+    return sum(last.get(name, 0) for name in _TOKEN_COUNTS)
 
 
 def first_query_failed(episode: EpisodeResult) -> bool:

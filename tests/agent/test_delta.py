@@ -24,6 +24,7 @@ from sql_env.agent.delta import (
     weights_sha256,
 )
 from sql_env.agent.loading import ModelLoadError, load_model_and_tokenizer
+from sql_env.agent.prompts import Prompt, prompt_of_model
 from sql_env.cli import app
 from sql_env.questions import Dataset
 
@@ -193,6 +194,13 @@ def test_the_command_packs_and_everything_loads_it(
         assert summary["n_completed"] == 6
         summaries.append(summary["avg_reward"])
     assert summaries[0] == pytest.approx(summaries[1], abs=0.05)
+
+
+def test_a_packed_model_keeps_its_prompt(base_dir: Path, trained_dir: Path, tmp_path: Path) -> None:
+    trained = shutil.copytree(trained_dir, tmp_path / "trained")
+    Prompt("v2", "tools").save(trained)
+    assert pack(trained, tmp_path / "delta", base_dir).exit_code == 0
+    assert prompt_of_model(str(tmp_path / "delta")) == Prompt("v2", "tools")
 
 
 def test_a_delta_whose_base_has_changed_says_so(

@@ -84,22 +84,33 @@ def test_a_repeated_action_is_told_so_in_few_words(music: SQLEnvironment) -> Non
     episode = Episode(music)
     first = episode.turn("DESCRIBE: Singer")
     again = episode.turn("DESCRIBE: singer")
-    assert "played before" in again and len(again) < len(first)
+    assert "shown before" in again and len(again) < len(first)
     episode.turn("QUERY: SELECT nobody FROM singer")
     error = episode.turn("QUERY: SELECT nobody FROM Singer")
-    assert "the same error: no such column: nobody" in error
+    assert error.startswith("Error: that was played before and failed: no such column: nobody")
     episode.turn("QUERY: SELECT 7")
-    assert "the same result: 7\n7" in episode.turn("QUERY: SELECT 7")
+    assert episode.turn("QUERY: SELECT 7") == "This query was played before: 7\n7"
+
+
+def test_an_answer_without_a_result_is_told_why_there_is_none(music: SQLEnvironment) -> None:
+    episode = Episode(music)
+    episode.turn("QUERY: SELECT nobody FROM singer")
+    for _ in range(2):
+        read = episode.turn("ANSWER: @last")
+        assert "@last needs a successful QUERY" in read and "no such column: nobody" in read
+
+
+def test_a_result_without_rows_is_doubted(music: SQLEnvironment) -> None:
+    read = Episode(music).turn("QUERY: SELECT name FROM singer WHERE age > 99")
+    assert read.splitlines()[-1] == ("If there should be some, look at the values and query again.")
 
 
 def test_the_end_of_the_budget_is_announced(music: SQLEnvironment) -> None:
     music.step_budget = 5
     episode = Episode(music)
     assert "Steps left" not in episode.turn("DESCRIBE: Singer")
-    assert episode.turn("SAMPLE: Singer").endswith("\nSteps left: 3.")
-    assert episode.turn("SAMPLE: Concert\nDESCRIBE: Concert").endswith(
-        "\nSteps left: 1. ANSWER now."
-    )
+    assert episode.turn("SAMPLE: Singer").endswith("\nSteps left: 3")
+    assert episode.turn("SAMPLE: Concert\nDESCRIBE: Concert").endswith("\nSteps left: 1")
 
 
 def test_the_old_prompt_plays_the_first_action_alone(music: SQLEnvironment) -> None:

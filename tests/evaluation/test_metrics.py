@@ -134,6 +134,16 @@ class TestSummary:
         assert summary.environment_share == pytest.approx(0.25)
         assert summary.tokens == {"completion_tokens": 10, "prompt_tokens": 90}
 
+    def test_several_actions_of_a_turn_are_one_turn(self, make_episode: Maker) -> None:
+        first = {"turn": 1, "prompt_tokens": 100, "completion_tokens": 20}
+        second = {"turn": 2, "prompt_tokens": 150, "completion_tokens": 5}
+        steps = tuple(
+            make_step("DESCRIBE", trace=trace)
+            for trace in (first, {"turn": 1}, second, {"turn": 2})
+        )
+        summary = summarize([make_episode("a", steps=steps)])
+        assert (summary.avg_steps, summary.avg_turns, summary.avg_tokens) == (4, 2, 155)
+
     def test_becomes_json_with_named_rates(self, make_episode: Maker) -> None:
         text = json.dumps(summarize([make_episode("a", correct=True)]).to_dict())
         data = json.loads(text)
