@@ -159,9 +159,10 @@ def _turns_of(episode: EpisodeResult) -> int:
 
 def _tokens_of(episode: EpisodeResult) -> int:
     """What the model had read and written when the episode ended."""
-    counted = (step.trace for step in reversed(episode.steps) if "completion_tokens" in step.trace)
-    last = next(counted, {})
-    return sum(last.get(name, 0) for name in _TOKEN_COUNTS)
+    for step in reversed(episode.steps):
+        if "completion_tokens" in step.trace:
+            return sum(step.trace.get(name, 0) for name in _TOKEN_COUNTS)
+    return 0
 
 
 def first_query_failed(episode: EpisodeResult) -> bool:
