@@ -50,37 +50,36 @@ DESCRIBE: table, table, ... shows columns and keys
 SAMPLE: table shows some rows
 QUERY: SELECT ... runs one query
 ANSWER: @last ends the episode with the whole result of your last query
-First DESCRIBE the tables, then QUERY. Use the names as DESCRIBE shows them. Select only what is \
-asked for, in that order. After an error or a result that cannot be right, write another QUERY, \
-otherwise ANSWER."""
+First DESCRIBE the tables, then QUERY. Take names from DESCRIBE only. Select exactly what is asked \
+for. After an error, or a result that cannot be right, write another QUERY; otherwise ANSWER."""
 
 _V2_TOOLS = """\
 You answer questions about an SQLite database. You know its tables by name only. First describe \
-the tables, then query. Use the names as describe shows them. Select only what is asked for, in \
-that order. After an error or a result that cannot be right, query again, otherwise answer with \
-@last: the whole result of your last query."""
+the tables, then query. Take names from describe only. Select exactly what is asked for. After an \
+error, or a result that cannot be right, query again; otherwise answer with @last: the whole \
+result of your last query."""
 
-# A schema and a question that no dataset has.
+# A schema and a question that no dataset has. The first query fails, because a model that is shown
+# no mistake never mends one; and it joins nothing, because examples are copied.
 _EXAMPLE_QUESTION = """\
-Question: How many prizes did each baker from Lyon win? Show the names and the numbers.
+Question: How many bakers are there from each town?
 Tables: baker, prize"""
 _EXAMPLE_TABLES = (
     """\
 baker (8 rows)
  baker.id integer primary key
  baker.name text
- baker.city text""",
+ baker.home_town text""",
     """\
 prize (20 rows)
  prize.year integer
  prize.baker_id integer
  prize.baker_id = baker.id""",
 )
-_EXAMPLE_QUERY = (
-    "SELECT baker.name, count(*) FROM baker JOIN prize ON prize.baker_id = baker.id "
-    "WHERE baker.city = 'Lyon' GROUP BY baker.id"
-)
-_EXAMPLE_RESULT = "name | count(*)\nAda | 3\nBen | 1"
+_EXAMPLE_FIRST_QUERY = "SELECT town, count(*) FROM baker GROUP BY town"
+_EXAMPLE_ERROR = "Error: no such column: town. Did you mean baker.home_town?"
+_EXAMPLE_QUERY = "SELECT home_town, count(*) FROM baker GROUP BY home_town"
+_EXAMPLE_RESULT = "home_town | count(*)\nDijon | 5\nLyon | 3"
 
 _SYSTEM: dict[tuple[str, str], str] = {
     ("v1", "text"): _V1,
@@ -141,13 +140,16 @@ class Prompt:
                 _message("user", _EXAMPLE_QUESTION),
                 _calling(*described),
                 *(_message("tool", text) for text in _EXAMPLE_TABLES),
+                _calling(("query", "sql", _EXAMPLE_FIRST_QUERY)),
+                _message("tool", _EXAMPLE_ERROR),
                 _calling(("query", "sql", _EXAMPLE_QUERY)),
                 _message("tool", _EXAMPLE_RESULT),
                 _calling(("answer", "value", "@last")),
             ]
         turns = (
             (_EXAMPLE_QUESTION, "DESCRIBE: baker, prize"),
-            ("\n".join(_EXAMPLE_TABLES), f"QUERY: {_EXAMPLE_QUERY}"),
+            ("\n".join(_EXAMPLE_TABLES), f"QUERY: {_EXAMPLE_FIRST_QUERY}"),
+            (_EXAMPLE_ERROR, f"QUERY: {_EXAMPLE_QUERY}"),
             (_EXAMPLE_RESULT, "ANSWER: @last"),
         )
         return [
