@@ -26,4 +26,4 @@ ENV PATH=/opt/venv/bin:/usr/local/bin:/usr/bin:/bin PYTHONUNBUFFERED=1 ENABLE_WE
 EXPOSE 8000
 HEALTHCHECK --interval=30s --timeout=5s --start-period=60s \
     CMD ["python", "-c", "import urllib.request; urllib.request.urlopen('http://127.0.0.1:8000/health', timeout=4)"]
-CMD ["sql-env", "serve", "--host", "0.0.0.0", "--port", "8000", "--allow-unauthenticated", "--allow-host", "*.hf.space"]
+CMD ["sql-env", "serve", "--host", "0.0.0.0", "--port", "8000", "--allow-unauthenticated", "--allow-host", "*.hf.space", "--rewards", "end"]

@@ -16,7 +16,7 @@ from copy import copy
 from enum import StrEnum
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self, get_args
 
 from sql_env.core.database import (
     Database,
@@ -37,6 +37,7 @@ from sql_env.questions import Dataset, database_path, load_questions
 
 SAMPLE_ROWS = 5
 LAST_RESULT = "@last"
+Rewards = Literal["dense", "end"]
 ACTION_TYPES = ("DESCRIBE", "SAMPLE", "QUERY", "ANSWER")
 
 
@@ -94,6 +95,8 @@ class SQLEnvironment:
         db_dir: the folder with `<name>/<name>.sqlite`; default: the embedded data.
         step_budget: how many actions an episode may take, ANSWER included.
         reward: the values of the reward's layers.
+        rewards: "dense" pays every step; "end" pays nothing before the episode is over, then all of
+            it, so that nobody who plays can find out about the answer from what a step was worth.
         limits: what one query may cost.
         allow_last: accept `ANSWER: @last`; without it an answer must be typed out.
         questions: records that are already loaded, instead of `questions_path`.
@@ -109,12 +112,17 @@ class SQLEnvironment:
         step_budget: int = 15,
         *,
         reward: RewardConfig = RewardConfig(),
+        rewards: Rewards = "dense",
         limits: Limits = Limits(),
         allow_last: bool = True,
         questions: Sequence[QuestionRecord] | None = None,
     ) -> None:
         if step_budget < 1:
             raise ValueError(f"step_budget is {step_budget}: an episode needs at least one step")
+        if rewards not in get_args(Rewards):
+            raise ValueError(
+                f"rewards is {rewards!r}: choose one of {', '.join(get_args(Rewards))}"
+            )
         default = Dataset.embedded()
         self.db_dir = Path(db_dir or default.db_dir)
         self.questions = list(
@@ -124,6 +132,7 @@ class SQLEnvironment:
         )
         self.step_budget = step_budget
         self.reward_config = reward
+        self.rewards: Rewards = rewards
         self.limits = limits
         self.allow_last = allow_last
         self._by_id = {record.question_id: record for record in self.questions}
@@ -141,12 +150,17 @@ class SQLEnvironment:
         question_id: str | None = None,
         split: str | None = None,
         index: int | None = None,
+        actions: Sequence[SQLAction] = (),
         **_: Any,
     ) -> SQLObservation:
         """Begin an episode: by `question_id`, by `split` and `index`, or drawn with `seed`.
 
+        Args:
+            actions: are played at once; the observation is what the last of them brought.
+
         Raises:
             UnknownQuestionError: there is no such question; the message says what there is.
+            EpisodeError: the episode is over before the last of `actions`.
         """
         question = self._pick(seed, question_id, split, index)
         self._open(question)
@@ -159,8 +173,12 @@ class SQLEnvironment:
         self._history: list[str] = []
         self._last_result: QueryResult | None = None
         self._shown_result: QueryResult | None = None
+        self._withheld = RewardParts()
         self._done = False
-        return self._observe()
+        observation = self._observe()
+        for action in actions:
+            observation = self.step(action)
+        return observation
 
     def step(self, action: SQLAction, timeout_s: float | None = None, **_: Any) -> SQLObservation:
         """Play one action. Whatever the agent got wrong comes back as `observation.error`.
@@ -215,6 +233,9 @@ class SQLEnvironment:
         elif len(self._history) >= self.step_budget:
             stop = StopReason.BUDGET
         self._done = stop is not None
+        if self.rewards == "end":
+            earned = RewardParts(*map(sum, zip(self._withheld, parts, strict=True)))
+            self._withheld, parts = (RewardParts(), earned) if stop else (earned, RewardParts())
         error_kind = result.error_kind if result else None
         return self._observe(text, error, parts, stop, verdict, error_kind)
 
@@ -258,6 +279,19 @@ class SQLEnvironment:
         if self._database is not None:
             release(self._database)
         self._database, self._question, self._done = None, None, True
+
+    def fork(self) -> Self:
+        """An environment at the same point of the same episode, to be played on independently.
+
+        What changes in an episode is copied; questions, database and gold are shared.
+        """
+        twin = type(self).__new__(type(self))
+        twin.__dict__.update(self.__dict__)
+        if self._question is not None:
+            twin._tracker = self._tracker.copy()
+            twin._described = self._described.copy()
+            twin._history = self._history.copy()
+        return twin
 
     def another(self) -> Self:
         """An environment with the same questions, databases and rules, for an episode beside this.

@@ -10,8 +10,11 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from sql_env import SQLAction, SQLEnvironment, SQLObservation
+from sql_env.agent.prompts import format_observation
 from sql_env.core.database import Limits
 from sql_env.environment import EpisodeError
 
@@ -204,3 +207,111 @@ def test_a_replaced_database_is_judged_by_its_own_gold(music_dir: Path, tmp_path
 def test_a_budget_below_one_is_refused(music_dir: Path) -> None:
     with pytest.raises(ValueError, match="step_budget is 0"):
         SQLEnvironment(music_dir / "questions", music_dir / "databases", step_budget=0)
+
+
+EXPLORE = [("DESCRIBE", "Singer"), ("SAMPLE", "Concert"), ("QUERY", "SELECT Name FROM Singer")]
+
+
+def test_a_reset_can_play_the_first_actions(env: SQLEnvironment) -> None:
+    env.reset(question_id="music_french")
+    for kind, argument in EXPLORE:
+        stepped = act(env, kind, argument)
+    actions = [SQLAction(action_type=kind, argument=argument) for kind, argument in EXPLORE]
+    assert env.reset(question_id="music_french", actions=actions) == stepped
+    assert env.state.step_count == 3 and env.state.described_tables == ["Singer"]
+
+
+def test_a_reset_with_more_actions_than_the_episode_has_is_refused(env: SQLEnvironment) -> None:
+    actions = [SQLAction(action_type="ANSWER", argument="4")] * 2
+    with pytest.raises(EpisodeError, match="over"):
+        env.reset(question_id="music_count", actions=actions)
+
+
+def test_rewards_at_the_end(music_dir: Path) -> None:
+    dataset = (music_dir / "questions", music_dir / "databases")
+    seen: dict[str, list[SQLObservation]] = {}
+    for rewards in ("dense", "end"):
+        with SQLEnvironment(*dataset, rewards=rewards) as env:  # type: ignore[arg-type]
+            env.reset(question_id="music_french")
+            plays = [*EXPLORE, ("QUERY", "SELECT Nme FROM Singer"), ("ANSWER", "Ann, Bob")]
+            seen[rewards] = [act(env, *play) for play in plays]
+    assert [o.reward for o in seen["end"][:-1]] == [0.0] * 4
+    assert seen["end"][-1].reward == pytest.approx(sum(o.reward or 0 for o in seen["dense"]))
+    for dense, end in zip(seen["dense"], seen["end"], strict=True):
+        assert format_observation(dense) == format_observation(end)
+
+
+def test_an_unknown_way_to_pay_is_refused(music_dir: Path) -> None:
+    dataset = (music_dir / "questions", music_dir / "databases")
+    with pytest.raises(ValueError, match="'sparse': choose one of dense, end"):
+        SQLEnvironment(*dataset, rewards="sparse")  # type: ignore[arg-type]
+
+
+def test_a_fork_goes_its_own_way(env: SQLEnvironment) -> None:
+    env.reset(question_id="music_count")
+    act(env, "DESCRIBE", "Singer")
+    fork = env.fork()
+    assert act(fork, "ANSWER", "4").metadata["correct"]
+    assert env.state.step_count == 1 and not env.state.done
+    fork.reset(question_id="music_join")
+    assert env.state.question_id == "music_count"
+    fork.close()
+    assert act(env, "QUERY", "SELECT count(*) FROM Singer").result.endswith("4")
+
+
+def test_an_environment_without_an_episode_can_be_forked(env: SQLEnvironment) -> None:
+    assert env.fork().reset(question_id="music_count").question
+
+
+def test_a_fork_of_an_episode_that_is_over_is_over(env: SQLEnvironment) -> None:
+    env.reset(question_id="music_count")
+    act(env, "ANSWER", "5")
+    with pytest.raises(EpisodeError, match="over"):
+        act(env.fork(), "QUERY", "SELECT 1")
+
+
+PLAYS = [
+    *EXPLORE,
+    ("DESCRIBE", "nothing"),
+    ("SAMPLE", "Singer"),
+    ("QUERY", "SELECT count(*) FROM Singer"),
+    ("QUERY", "SELECT Nme FROM Singer"),
+    ("ANSWER", "[1"),
+    ("ANSWER", "@last"),
+]
+
+
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    before=st.lists(st.sampled_from(PLAYS), max_size=4),
+    first=st.lists(st.sampled_from(PLAYS), max_size=4),
+    second=st.lists(st.sampled_from(PLAYS), max_size=4),
+)
+def test_a_fork_plays_on_as_a_replay_would(
+    env: SQLEnvironment,
+    before: list[tuple[str, str]],
+    first: list[tuple[str, str]],
+    second: list[tuple[str, str]],
+) -> None:
+    def play(env: SQLEnvironment, plays: list[tuple[str, str]]) -> list[SQLObservation]:
+        seen = []
+        for kind, argument in plays:
+            if env.state.done:
+                break
+            seen.append(act(env, kind, argument))
+        return seen
+
+    def replay(plays: list[tuple[str, str]]) -> list[SQLObservation]:
+        alone = env.another()
+        alone.reset(question_id="music_count")
+        return play(alone, plays)
+
+    env.reset(question_id="music_count")
+    begun = play(env, before)
+    fork = env.fork()
+    of_fork, of_original = [], []
+    for step in range(4):  # they take turns
+        of_fork += play(fork, first[step : step + 1])
+        of_original += play(env, second[step : step + 1])
+    assert begun + of_fork == replay([*before, *first])
+    assert begun + of_original == replay([*before, *second])

@@ -60,7 +60,8 @@ class Guide:
 
     def add(self, action: SQLAction) -> None:
         """An action is played."""
-        self._played.add(action.action_type, action.argument)
+        if self._played.add(action.action_type, action.argument) and action.action_type == "QUERY":
+            self._played.forget_answers()
 
     def objection(self, action: SQLAction) -> str:
         """Why an action should not be played, or nothing."""

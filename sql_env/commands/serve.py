@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -10,6 +11,13 @@ from rich.console import Console
 from rich.markup import escape
 
 console = Console(stderr=True)
+
+
+class RewardsChoice(StrEnum):
+    """When rewards are paid."""
+
+    DENSE = "dense"
+    END = "end"
 
 
 def serve(
@@ -55,6 +63,13 @@ def serve(
         bool,
         typer.Option("--hide-gold", help="Never show the gold answer, not even after an episode."),
     ] = False,
+    rewards: Annotated[
+        RewardsChoice,
+        typer.Option(
+            help="Pay every step, or the episode at its end: then no agent can find out about the "
+            "answer from what a step was worth."
+        ),
+    ] = RewardsChoice.DENSE,
 ) -> None:
     """Serve the environment over WebSocket, and a page to play on at /web."""
     from sql_env.questions import Dataset, QuestionLoadError
@@ -72,6 +87,7 @@ def serve(
             max_sessions=max_sessions,
             idle_seconds=idle_seconds,
             hide_gold=hide_gold,
+            rewards=rewards.value,
         )
         questions = (Dataset.at(dataset) if dataset else Dataset.embedded()).load()
         listener = settings.listen()

@@ -30,10 +30,12 @@ class PlayedActions:
         key = action_key(kind, argument)
         if key in self._keys:
             return False
-        if key[0] == "QUERY":  # @last stands for another result now
-            self._keys = {other for other in self._keys if other[0] != "ANSWER"}
         self._keys.add(key)
         return True
+
+    def forget_answers(self) -> None:
+        """There is a new result, and @last stands for that now."""
+        self._keys = {key for key in self._keys if key[0] != "ANSWER"}
 
     def copy(self) -> PlayedActions:
         """Those so far, to be added to independently."""

@@ -1,14 +1,17 @@
 """Dense reward in three layers that are kept apart: operational, progress, terminal.
 
-Operational: an action that worked, columns seen for the first time, a price for every step and for
-repeating oneself. Progress: how close the latest query's result is to gold, as a potential; a step
-earns the change, so what is gained is lost again when left, and a circle earns nothing. Terminal:
-the answer. The first two are shaping: their sum over an episode stays within bounds so narrow that
-no episode without a correct answer beats one with it.
+Operational: what is seen for the first time, less a price for every step and for repeating oneself.
+Progress: how close the best query result so far is to gold; a right answer is as close as can be.
+Terminal: the answer. So the sum over an episode depends on what was seen, on the best result and on
+the answer, less a price for every step: whatever shows nothing new only costs. The first two layers
+are shaping: their sum stays within bounds so narrow that no episode without a correct answer beats
+one with it.
 """
 
 from __future__ import annotations
 
+import re
+from copy import copy
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -16,6 +19,7 @@ from sql_env.core.actions import PlayedActions
 from sql_env.core.database import QueryResult
 from sql_env.core.gold import Gold
 from sql_env.core.progress import closeness
+from sql_env.core.sql_text import normalize_sql
 
 
 @dataclass(frozen=True)
@@ -23,12 +27,12 @@ class RewardConfig:
     """The values of the three layers; the defaults are the published ones.
 
     Attributes:
-        exec_ok: an action that worked and was not played before.
+        exec_ok: each table of which an action that worked read a column for the first time.
         new_information: each column (of a table) that is read for the first time.
-        new_information_cap: the most that new information earns in one episode.
+        new_information_cap: the most that both earn in one episode.
         repeat: an action that was played before.
         step: every action.
-        progress: a query result equal to gold, against none.
+        progress: a query result equal to gold, or a right answer, against none.
         progress_bins: the levels of closeness that are told apart.
         shaping_min: the least that operational and progress rewards sum up to in an episode.
         shaping_max: the most.
@@ -76,14 +80,14 @@ class RewardConfig:
     @property
     def step_range(self) -> tuple[float, float]:
         """Bounds for the reward of any one step."""
-        worst = self.step + self.repeat - self.progress
-        best = self.exec_ok + self.new_information_cap + self.progress
-        return round(worst, 6), round(max(self.correct, best), 6)
+        seen = self.new_information_cap + self.progress
+        return round(self.step + self.repeat, 6), round(max(seen, self.correct + self.progress), 6)
 
     @property
     def episode_range(self) -> tuple[float, float]:
         """Bounds for the sum of an episode's rewards."""
-        return self.shaping_min, self.correct + self.shaping_max
+        shaping = min(self.shaping_max, self.new_information_cap + self.progress)
+        return self.shaping_min, round(self.correct + shaping, 6)
 
 
 class RewardParts(NamedTuple):
@@ -98,18 +102,34 @@ class RewardParts(NamedTuple):
         return self.operational + self.progress + self.terminal
 
 
+# Results that are compared with gold in one episode. It bounds what can be found out by guessing.
+RESULTS_COMPARED = 5
+_LIMIT = re.compile(r" limit -? ?\d+(?: (?:,|offset) -? ?\d+)?$")
+
+
 class RewardTracker:
     """Scores the steps of one episode."""
 
     def __init__(self, gold: Gold, config: RewardConfig = RewardConfig()) -> None:
         self.gold = gold
         self.config = config
-        self._played = PlayedActions()
         self.repeated = False  # the last action was played before
-        self._seen_information: set[tuple[str, str]] = set()
-        self._information_earned = 0.0
+        self._played = PlayedActions()
+        self._seen_tables: set[str] = set()
+        self._seen_columns: set[tuple[str, str]] = set()
+        self._seen_earned = 0.0
+        self._compared: set[str] = set()
         self._potential = 0.0
         self._shaping = 0.0  # the sum so far, before it is kept within bounds
+
+    def copy(self) -> RewardTracker:
+        """The same point of the episode, to go on from independently."""
+        twin = copy(self)
+        twin._played = self._played.copy()
+        twin._seen_tables = self._seen_tables.copy()
+        twin._seen_columns = self._seen_columns.copy()
+        twin._compared = self._compared.copy()
+        return twin
 
     def step(
         self,
@@ -131,34 +151,51 @@ class RewardTracker:
         """
         config = self.config
         operational, progress = config.step, 0.0
-        self.repeated = not self._played.add(kind, argument)
+        # An answer that was judged is the first: it ends the episode. What failed was @last without
+        # a result, or a text that was none.
+        self.repeated = not self._played.add(kind, argument) and correct is None
         if self.repeated:
-            # A repeat earns nothing, not even the way back to a better result.
             operational += config.repeat
-        else:
-            if ok and correct is None:
-                operational += config.exec_ok
-            if ok and result is not None:
-                operational += self._new_information(result)
-                if kind == "QUERY" and config.progress:
-                    potential = config.progress * self._level(result)
-                    progress = potential - self._potential
-                    self._potential = potential
+        elif ok and result is not None:
+            operational += self._newly_seen(result)
+            if kind == "QUERY" and self._is_compared(argument, result):
+                progress = self._risen_to(self._level(result))
+        if correct:
+            progress = self._risen_to(1.0)
         # What the bounds take away is taken from the operational layer: progress still telescopes.
         before = self._beyond_bounds()
         self._shaping += operational + progress
         operational -= self._beyond_bounds() - before
         return RewardParts(operational, progress, config.correct if correct else 0.0)
 
-    def _new_information(self, result: QueryResult) -> float:
-        fresh = result.reads - self._seen_information
-        if not fresh:
+    def _newly_seen(self, result: QueryResult) -> float:
+        """What the columns are worth that nothing in this episode has read before."""
+        # A table that is read without a column, as count(*) does, shows none of it.
+        columns = {read for read in result.reads - self._seen_columns if read[1]}
+        if not columns:
             return 0.0
-        self._seen_information |= fresh
-        room = self.config.new_information_cap - self._information_earned
-        earned = min(len(fresh) * self.config.new_information, room)
-        self._information_earned += earned
+        tables = {table for table, _ in columns} - self._seen_tables
+        self._seen_columns |= columns
+        self._seen_tables |= tables
+        worth = len(tables) * self.config.exec_ok + len(columns) * self.config.new_information
+        earned = min(worth, self.config.new_information_cap - self._seen_earned)
+        self._seen_earned += earned
         return earned
+
+    def _is_compared(self, sql: str, result: QueryResult) -> bool:
+        """Whether a result may earn progress: a guess that reads nothing may not, nor may many."""
+        if not (self.config.progress and result.reads and len(self._compared) < RESULTS_COMPARED):
+            return False
+        query = _LIMIT.sub("", normalize_sql(sql))
+        is_new = query not in self._compared
+        self._compared.add(query)
+        return is_new
+
+    def _risen_to(self, level: float) -> float:
+        """What the best result so far has gained by one at `level`."""
+        gained = max(0.0, self.config.progress * level - self._potential)
+        self._potential += gained
+        return gained
 
     def _level(self, result: QueryResult) -> float:
         """Closeness to gold on a scale of a few levels, from 0 to 1."""

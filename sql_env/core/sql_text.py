@@ -13,7 +13,8 @@ from typing import NamedTuple
 # Blanks match nothing, so they are skipped. What a lexeme is shows in its first character.
 _LEXEME = re.compile(
     r"""
-      [xX]?'(?:[^']|'')*'                              # a string or a blob
+      [a-zA-Z_][\w$]*+(?!')                            # most lexemes are words
+    | [xX]?'(?:[^']|'')*'                              # a string or a blob
     | "(?:[^"]|"")*" | `(?:[^`]|``)*` | \[[^\]]*\]     # a name, or a string as SQLite reads it
     | (?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?\w*
     | [^\W\d][\w$]*
@@ -95,14 +96,14 @@ def normalize_sql(sql: str) -> str:
             lexemes.pop()
         while lexemes and lexemes[0] == ";":
             del lexemes[0]
-    if "'" not in sql and '"' not in sql:
-        return _lower(" ".join(lexemes))
-    return " ".join([x if x[0] in "'\"" else _lower(x) for x in lexemes])
-
-
-def _lower(text: str) -> str:
-    """As SQLite compares names: letters beyond ASCII keep their case."""
-    return text.lower() if text.isascii() else text.translate(_ASCII_LOWER)
+    # As SQLite compares names: letters beyond ASCII keep their case.
+    if not sql.isascii():
+        lexemes = [x if x[0] in "'\"" else x.translate(_ASCII_LOWER) for x in lexemes]
+    elif "'" in sql or '"' in sql:
+        lexemes = [x if x[0] in "'\"" else x.lower() for x in lexemes]
+    else:
+        return " ".join(lexemes).lower()
+    return " ".join(lexemes)
 
 
 class OrderTerm(NamedTuple):

@@ -62,7 +62,13 @@ def build_app(settings: ServerSettings) -> FastAPI:
     dataset = Dataset.at(settings.dataset) if settings.dataset else Dataset.embedded()
     questions = dataset.load()
     threads = Threads(settings.max_sessions)
-    template = ServedEnvironment(questions, dataset.db_dir, threads, hide_gold=settings.hide_gold)
+    template = ServedEnvironment(
+        questions,
+        dataset.db_dir,
+        threads,
+        hide_gold=settings.hide_gold,
+        rewards=settings.rewards,
+    )
     app: FastAPI = create_app(
         template.another, SQLAction, SQLObservation, env_name=ENV_NAME, state_cls=SQLState
     )

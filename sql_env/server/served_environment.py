@@ -31,7 +31,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from sql_env import __version__
 from sql_env.core.database import MOST_CONNECTIONS
-from sql_env.environment import EpisodeError, SQLEnvironment, UnknownQuestionError
+from sql_env.environment import EpisodeError, Rewards, SQLEnvironment, UnknownQuestionError
 from sql_env.models import QuestionRecord, SQLAction, SQLObservation, SQLState
 from sql_env.questions import filter_questions
 from sql_env.server.details import grid, schema_details
@@ -100,6 +100,7 @@ class ServedEnvironment(SQLEnvironment, Environment[SQLAction, SQLObservation, S
         db_dir: where their databases lie.
         threads: where resets and steps are played.
         hide_gold: never show the gold answer, not even after the episode.
+        rewards: "end" pays nothing before the episode is over.
     """
 
     def __init__(
@@ -109,9 +110,10 @@ class ServedEnvironment(SQLEnvironment, Environment[SQLAction, SQLObservation, S
         threads: Threads,
         *,
         hide_gold: bool = False,
+        rewards: Rewards = "dense",
     ) -> None:
         Environment.__init__(self)
-        SQLEnvironment.__init__(self, db_dir=db_dir, questions=questions)
+        SQLEnvironment.__init__(self, db_dir=db_dir, questions=questions, rewards=rewards)
         self._threads = threads
         self._hide_gold = hide_gold
         self._details = False

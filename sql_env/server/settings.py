@@ -8,6 +8,8 @@ import re
 import socket
 from dataclasses import asdict, dataclass, field
 
+from sql_env.environment import Rewards
+
 _HOST_PATTERN = re.compile(r"(\*\.)?[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*")
 
 
@@ -42,6 +44,7 @@ class ServerSettings:
     max_message_bytes: int = 64 * 1024
     messages_per_second: float = 2000.0
     hide_gold: bool = False
+    rewards: Rewards = "dense"
 
     def __post_init__(self) -> None:
         if self.token is not None and not self.token.strip():

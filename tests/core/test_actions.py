@@ -43,7 +43,7 @@ def test_last_stands_for_another_result_after_a_query() -> None:
     played = PlayedActions()
     played.add("ANSWER", "@last")
     assert ("ANSWER", "@last") in played
-    played.add("QUERY", "SELECT 1")
+    played.forget_answers()
     assert ("ANSWER", "@last") not in played
 
 

@@ -8,26 +8,42 @@ import pytest
 
 from sql_env.core.database import ErrorKind, QueryResult
 from sql_env.core.gold import Gold
-from sql_env.core.reward import RewardConfig, RewardParts, RewardTracker
+from sql_env.core.reward import RESULTS_COMPARED, RewardConfig, RewardParts, RewardTracker
 
 GOLD = Gold(("name",), (("Ann",), ("Bob",)))
-NOTHING = QueryResult(("n",), (), frozenset())
-RIGHT = QueryResult(("name",), GOLD.rows, frozenset())
-HALF = QueryResult(("name",), (("Ann",),), frozenset())
+READ = frozenset({("singer", "name")})
+NOTHING = QueryResult(("name",), (), READ)
+RIGHT = QueryResult(("name",), GOLD.rows, READ)
+HALF = QueryResult(("name",), (("Ann",),), READ)
+CONSTANT = QueryResult(("1",), ((1,),))
 FAILED = QueryResult(error="no such table: x", error_kind=ErrorKind.NO_TABLE)
 
 
-def reads(*columns: str) -> QueryResult:
-    return QueryResult(("n",), (), frozenset(("singer", column) for column in columns))
+def reads(*columns: str, table: str = "singer") -> QueryResult:
+    return QueryResult(("n",), (), frozenset((table, column) for column in columns))
 
 
 def query(tracker: RewardTracker, sql: str, result: QueryResult) -> RewardParts:
     return tracker.step("QUERY", sql, result=result, ok=result.ok)
 
 
-def test_an_action_that_works_earns_its_bonus_less_the_step() -> None:
-    parts = query(RewardTracker(GOLD), "SELECT 1", NOTHING)
-    assert parts == pytest.approx((0.02 - 0.005, 0, 0))
+def test_what_is_seen_first_earns_its_bonus_less_the_step() -> None:
+    parts = query(RewardTracker(GOLD), "SELECT name FROM singer", NOTHING)
+    assert parts == pytest.approx((0.02 + 0.01 - 0.005, 0, 0))
+
+
+@pytest.mark.parametrize("result", [CONSTANT, reads(""), QueryResult(("a",), (), READ)])
+def test_what_shows_nothing_new_costs_the_step(result: QueryResult) -> None:
+    tracker = RewardTracker(GOLD)
+    tracker.step("DESCRIBE", "singer", result=reads("name"), ok=True)
+    assert query(tracker, "SELECT 1", result).operational == pytest.approx(-0.005)
+
+
+def test_a_count_shows_no_column_of_its_table() -> None:
+    tracker = RewardTracker(GOLD)
+    assert query(tracker, "SELECT count(*) FROM singer", reads("")).operational < 0
+    described = tracker.step("DESCRIBE", "singer", result=reads("name"), ok=True)
+    assert described.operational == pytest.approx(0.025)
 
 
 def test_an_action_that_fails_costs_the_step() -> None:
@@ -35,20 +51,29 @@ def test_an_action_that_fails_costs_the_step() -> None:
     assert parts == pytest.approx((-0.005, 0, 0))
 
 
-def test_each_new_column_earns_once() -> None:
+def test_each_new_table_and_column_earns_once() -> None:
     tracker = RewardTracker(GOLD)
     first = tracker.step("DESCRIBE", "singer", result=reads("id", "name"), ok=True)
     assert first.operational == pytest.approx(0.015 + 0.02)
     again = query(tracker, "SELECT name, age FROM singer", reads("name", "age"))
-    assert again.operational == pytest.approx(0.015 + 0.01)
+    assert again.operational == pytest.approx(0.01 - 0.005)
+    other = query(tracker, "SELECT title FROM song", reads("title", table="song"))
+    assert other.operational == pytest.approx(0.025)
 
 
-def test_new_information_is_capped_over_the_episode() -> None:
+def test_it_does_not_matter_in_how_many_steps_the_same_is_seen_but_for_their_price() -> None:
+    together, apart = RewardTracker(GOLD), RewardTracker(GOLD)
+    once = query(together, "SELECT a, b, c FROM singer", reads("a", "b", "c")).operational
+    each = [query(apart, f"SELECT {c} FROM singer", reads(c)).operational for c in "abc"]
+    assert sum(each) == pytest.approx(once - 2 * 0.005)
+
+
+def test_what_is_seen_is_paid_up_to_a_cap_in_an_episode() -> None:
     tracker = RewardTracker(GOLD)
-    wide = tracker.step("DESCRIBE", "a", result=reads(*"abcdefgh"), ok=True)
-    rest = tracker.step("DESCRIBE", "b", result=reads(*"ijklmnop"), ok=True)
-    none = tracker.step("DESCRIBE", "c", result=reads(*"qrst"), ok=True)
-    assert [p.operational for p in (wide, rest, none)] == pytest.approx([0.095, 0.035, 0.015])
+    wide = tracker.step("DESCRIBE", "a", result=reads(*"abcdefg", table="a"), ok=True)
+    rest = tracker.step("DESCRIBE", "b", result=reads(*"ijklmnop", table="b"), ok=True)
+    none = tracker.step("DESCRIBE", "c", result=reads(*"qrst", table="c"), ok=True)
+    assert [p.operational for p in (wide, rest, none)] == pytest.approx([0.085, 0.005, -0.005])
 
 
 @pytest.mark.parametrize(
@@ -68,10 +93,12 @@ def test_a_repeat_earns_nothing_and_costs(first: str, again: str) -> None:
     assert parts == pytest.approx((-0.005 - 0.01, 0, 0))
 
 
-def test_another_literal_is_another_query() -> None:
+@pytest.mark.parametrize(("one", "other"), [("'usa'", "'USA'"), ('"usa"', '"USA"')])
+def test_another_literal_is_another_query(one: str, other: str) -> None:
     tracker = RewardTracker(GOLD)
-    query(tracker, "SELECT 1 WHERE 'usa' = 'x'", NOTHING)
-    assert query(tracker, "SELECT 1 WHERE 'USA' = 'x'", NOTHING).operational > 0
+    query(tracker, f"SELECT name FROM singer WHERE name = {one}", NOTHING)
+    query(tracker, f"SELECT name FROM singer WHERE name = {other}", NOTHING)
+    assert not tracker.repeated
 
 
 def test_a_failed_action_is_repeated_at_a_price_too() -> None:
@@ -80,26 +107,44 @@ def test_a_failed_action_is_repeated_at_a_price_too() -> None:
     assert query(tracker, "SELECT x", FAILED).operational == pytest.approx(-0.015)
 
 
-def test_progress_is_gained_and_lost_again() -> None:
+def test_an_answer_that_counts_is_no_repeat_of_one_that_did_not() -> None:
     tracker = RewardTracker(GOLD)
-    gained = query(tracker, "SELECT 1", RIGHT).progress
-    lost = query(tracker, "SELECT 2", NOTHING).progress
-    regained = query(tracker, "SELECT 3", HALF).progress
-    assert (gained, lost) == (0.15, -0.15)
-    assert regained == pytest.approx(0.075)
+    tracker.step("ANSWER", "@last", ok=False)
+    query(tracker, "SELECT name FROM singer", RIGHT)
+    answer = tracker.step("ANSWER", "@last", ok=True, correct=True)
+    assert answer.operational == pytest.approx(-0.005) and not tracker.repeated
 
 
-def test_the_same_result_by_another_query_is_no_progress() -> None:
+def test_progress_is_what_the_best_result_gains() -> None:
     tracker = RewardTracker(GOLD)
-    query(tracker, "SELECT 1", RIGHT)
-    assert query(tracker, "SELECT 2", RIGHT).progress == 0
+    results = [HALF, NOTHING, HALF, RIGHT, NOTHING]
+    gained = [query(tracker, f"SELECT {i}", r).progress for i, r in enumerate(results)]
+    assert gained == pytest.approx([0.075, 0, 0, 0.075, 0])
 
 
-def test_the_way_back_to_a_better_result_is_not_paid_for_a_repeat() -> None:
+def test_a_right_answer_is_as_close_as_can_be() -> None:
     tracker = RewardTracker(GOLD)
-    query(tracker, "SELECT 1", RIGHT)
-    query(tracker, "SELECT 2", NOTHING)
-    assert query(tracker, "SELECT 1", RIGHT).progress == 0
+    query(tracker, "SELECT 1", HALF)
+    assert tracker.step("ANSWER", "x", ok=True, correct=True).progress == pytest.approx(0.075)
+
+
+def test_what_reads_no_table_earns_no_progress() -> None:
+    guess = QueryResult(("name",), GOLD.rows)
+    assert query(RewardTracker(GOLD), "VALUES ('Ann'), ('Bob')", guess).progress == 0
+
+
+@pytest.mark.parametrize("end", ["LIMIT 1", "limit 2 offset 3", "LIMIT 3, 4", "LIMIT -1 -- all"])
+def test_another_limit_earns_no_progress(end: str) -> None:
+    tracker = RewardTracker(GOLD)
+    query(tracker, "SELECT name FROM singer", HALF)
+    assert query(tracker, f"SELECT name FROM singer {end}", RIGHT).progress == 0
+
+
+def test_only_the_first_results_are_compared_with_gold() -> None:
+    tracker = RewardTracker(GOLD)
+    for i in range(RESULTS_COMPARED):
+        query(tracker, f"SELECT {i} FROM singer", NOTHING)
+    assert query(tracker, "SELECT name FROM singer", RIGHT).progress == 0
 
 
 def test_a_failed_query_leaves_progress_where_it_is() -> None:
@@ -119,24 +164,16 @@ def test_an_answer_is_worth_one_or_nothing() -> None:
     unusable = RewardTracker(GOLD).step("ANSWER", "[", ok=False)
     assert [p.terminal for p in (right, wrong, unusable)] == [1, 0, 0]
     assert [p.operational for p in (right, wrong, unusable)] == [-0.005] * 3
-    assert right.total == pytest.approx(0.995)
+    assert right.total == pytest.approx(0.995 + 0.15)
 
 
 def test_the_sum_of_shaping_stays_within_bounds() -> None:
-    low, high = RewardTracker(GOLD), RewardTracker(GOLD)
+    low, high = RewardTracker(GOLD), RewardTracker(GOLD, RewardConfig(new_information_cap=9.0))
     least = sum(query(low, "SELECT x", FAILED).total for _ in range(100))
-    most = sum(query(high, f"SELECT {i}", RIGHT).total for i in range(100))
+    results = [QueryResult(("a",), GOLD.rows, frozenset({(str(i), "a")})) for i in range(100)]
+    most = sum(query(high, f"SELECT {i}", result).total for i, result in enumerate(results))
     assert least == pytest.approx(-0.2)
     assert most == pytest.approx(0.5)
-
-
-def test_at_the_lower_bound_a_loss_and_its_return_cancel() -> None:
-    tracker = RewardTracker(GOLD)
-    query(tracker, "SELECT 1", RIGHT)
-    for _ in range(100):
-        query(tracker, "SELECT x", FAILED)
-    before = [query(tracker, f"SELECT {i}", [NOTHING, RIGHT][i % 2]).total for i in range(2, 12)]
-    assert sum(before) <= 10 * 0.015
 
 
 def test_binary_is_the_terminal_reward_alone() -> None:
@@ -151,8 +188,8 @@ def test_binary_is_the_terminal_reward_alone() -> None:
 
 
 def test_the_declared_ranges() -> None:
-    assert RewardConfig().step_range == (-0.165, 1.0)
-    assert RewardConfig().episode_range == (-0.2, 1.5)
+    assert RewardConfig().step_range == (-0.015, 1.15)
+    assert RewardConfig().episode_range == (-0.2, 1.25)
     assert RewardConfig.binary().step_range == (0, 1)
 
 

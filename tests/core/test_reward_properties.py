@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from copy import copy
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from sql_env.core.reward import RewardConfig
+from sql_env.core.reward import RESULTS_COMPARED, RewardConfig
 from sql_env.core.sql_text import normalize_sql
 from sql_env.environment import SQLEnvironment
 from sql_env.models import QuestionRecord, SQLAction, SQLObservation
@@ -172,24 +173,147 @@ def test_repeating_an_action_never_raises_the_sum(
 
 
 @relaxed
-@given(plays=episodes, data=st.data())
-def test_going_in_circles_earns_no_progress(
+@given(plays=episodes)
+def test_progress_telescopes(environment: SQLEnvironment, plays: list[Play]) -> None:
+    """Its sum is the best that any of the queries earns alone, so circles earn nothing."""
+    observations = play(environment, plays)
+    steps = [o.metadata["reward_parts"]["progress"] for o in observations]
+    assert all(step >= 0 for step in steps) and sum(steps) <= 0.15 + 1e-9
+    alone = [
+        play(environment, [action])[0].metadata["reward_parts"]["progress"] for action in plays
+    ]
+    assert sum(steps) <= max(alone, default=0.0) + 1e-9
+    if sum(kind == "QUERY" for kind, _ in plays) <= RESULTS_COMPARED:
+        assert sum(steps) == pytest.approx(max(alone, default=0.0), abs=1e-9)
+
+
+CONSTANTS = [
+    "SELECT 1",
+    "SELECT 40, 'Ann'",
+    "VALUES (40), (50)",
+    "SELECT 17 WHERE 1",
+    "SELECT 2*8+1",
+]
+FAILING: list[Play] = [
+    ("QUERY", "SELECT nothing FROM singer"),
+    ("QUERY", "DELETE FROM singer"),
+    ("DESCRIBE", "nowhere"),
+    ("DANCE", "singer"),
+    ("ANSWER", "[1, 2"),
+]
+
+
+def respelt(play: Play, draw: st.DrawFn) -> Play:
+    """The same action as somebody else would write it."""
+    kind, argument = play
+    if kind in ("DESCRIBE", "SAMPLE"):
+        return kind, draw(st.sampled_from([argument, f"[{argument}]", f"{argument};"]))
+    changes = st.lists(st.sampled_from(SPELLINGS), max_size=3)
+    for change in draw(changes) if kind == "QUERY" else ():
+        argument = change(argument)
+    return kind, argument
+
+
+SPELLINGS: list[Callable[[str], str]] = [
+    lambda sql: sql.replace(" ", "  \n"),
+    lambda sql: f"{sql} -- again",
+    lambda sql: f"/* x */ {sql}",
+    lambda sql: sql.replace("select", "SELECT").replace("SELECT", "Select"),
+    lambda sql: sql.swapcase() if "'" not in sql else sql,
+    lambda sql: f"{sql};" if not sql.rstrip().endswith(";") and "--" not in sql else sql,
+    lambda sql: sql.replace("age > 35", "(age > (35))"),
+    lambda sql: f"SELECT * FROM ({sql})" if not sql.rstrip().endswith(";") else sql,
+    lambda sql: f"{sql} LIMIT 3" if not sql.rstrip().endswith(";") else sql,
+]
+
+
+@st.composite
+def padded(draw: st.DrawFn, right: bool = False) -> tuple[list[Play], list[Play]]:
+    """An episode, and the same with actions put in that show nothing new."""
+    plain = draw(st.lists(st.sampled_from(EXPLORING), max_size=8))
+    longer: list[Play] = []
+    for action in [*plain, None]:
+        for _ in range(draw(st.integers(0, 2))):
+            kinds = [draw(st.sampled_from(FAILING)), ("QUERY", draw(st.sampled_from(CONSTANTS)))]
+            if longer:
+                kinds.append(respelt(draw(st.sampled_from(longer)), draw))
+            if right:  # what would bring a wrong episode nearer may be told: it shows something
+                kinds += same_columns_again(longer)
+            longer.append(draw(st.sampled_from(kinds)))
+        longer += [action] if action else []
+    return plain, longer
+
+
+def same_columns_again(plays: Sequence[Play]) -> list[Play]:
+    seen = [
+        argument.strip('"').lower() for kind, argument in plays if kind in ("DESCRIBE", "SAMPLE")
+    ]
+    again = {
+        "singer": "SELECT name, age FROM singer WHERE age > 30 LIMIT 2",
+        "song": "SELECT year, title FROM song ORDER BY year",
+    }
+    return [("QUERY", again[table]) for table in seen if table in again]
+
+
+@settings(max_examples=400, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(pair=padded(right=True))
+def test_what_shows_nothing_new_never_raises_the_reward_of_a_right_episode(
+    environment: SQLEnvironment, pair: tuple[list[Play], list[Play]]
+) -> None:
+    plain, longer = pair
+    assert len(longer) < BUDGET
+    less, more = (play(environment, [*plays, ("ANSWER", ANSWER)]) for plays in (plain, longer))
+    assert less[-1].metadata["correct"] and more[-1].metadata["correct"]
+    price = 0.005 * (len(longer) - len(plain))
+    at_the_floor = min(shaping(more)) < 0 and sum(shaping(more)) <= -0.2 + 1e-9
+    assert total(more) <= total(less) - price + 1e-9 or at_the_floor
+    assert total(more) <= total(less) + 1e-9
+
+
+@settings(max_examples=400, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(pair=padded(), wrong=st.sampled_from([None, *WRONG_ANSWERS]))
+def test_what_shows_nothing_new_never_raises_the_reward_of_a_wrong_episode(
+    environment: SQLEnvironment, pair: tuple[list[Play], list[Play]], wrong: Play | None
+) -> None:
+    plain, longer = pair
+    end = [wrong] if wrong else []
+    assert (
+        total(play(environment, [*longer, *end])) <= total(play(environment, [*plain, *end])) + 1e-9
+    )
+
+
+@relaxed
+@given(plays=st.lists(st.sampled_from(EXPLORING), max_size=18), data=st.data())
+def test_of_two_right_episodes_that_saw_the_same_the_shorter_earns_no_less(
     environment: SQLEnvironment, plays: list[Play], data: st.DataObject
 ) -> None:
-    """Progress telescopes: its sum depends on the last new result alone."""
-    observations = play(environment, plays)
-    earned = sum(o.metadata["reward_parts"]["progress"] for o in observations)
-    assert -1e-9 <= earned <= 0.15 + 1e-9
-    seen: set[str] = set()
-    last: Play | None = None
-    for action, observation in zip(plays, observations, strict=False):
-        if action[0] == "QUERY" and not observation.error and normalized(action) not in seen:
-            last = action
-        seen.add(normalized(action))
-    alone = play(environment, [last]) if last else []
-    assert earned == pytest.approx(
-        sum(o.metadata["reward_parts"]["progress"] for o in alone), abs=1e-9
-    )
+    """The longer one plays the same, in another order, and some of it again."""
+    again = data.draw(st.lists(st.sampled_from(plays), max_size=18)) if plays else []
+    longer = data.draw(st.permutations([*plays, *again]))
+    once = total(play(environment, [*plays, ("ANSWER", ANSWER)]))
+    both = total(play(environment, [*longer, ("ANSWER", ANSWER)]))
+    assert both <= once + 1e-9
+
+
+@relaxed
+@given(
+    plays=episodes, last=st.sampled_from([*WRONG_ANSWERS, ("ANSWER", ANSWER), ("ANSWER", "@last")])
+)
+def test_rewards_at_the_end_are_the_same_in_total_and_nothing_before(
+    environment: SQLEnvironment, plays: list[Play], last: Play
+) -> None:
+    dense = play(environment, [*plays, last])
+    quiet = copy(environment)
+    quiet.rewards = "end"
+    withheld = play(quiet, [*plays, last])
+    if dense[-1].done:  # @last without a query is no answer
+        assert total(withheld) == pytest.approx(total(dense))
+        last_parts = withheld.pop().metadata["reward_parts"]
+        assert last_parts["operational"] + last_parts["progress"] == pytest.approx(
+            sum(shaping(dense))
+        )
+    assert all(o.reward == 0 for o in withheld)
+    assert all(not any(o.metadata["reward_parts"].values()) for o in withheld)
 
 
 @relaxed

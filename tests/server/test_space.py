@@ -25,7 +25,9 @@ from openenv.cli.commands.push import (
 from typer.testing import CliRunner
 from websockets.sync.client import connect
 
-from sql_env import __version__
+from sql_env import SQLEnvironment, __version__
+from sql_env.agent.playing import plan_of, play
+from sql_env.agent.policies import OraclePolicy
 from sql_env.core.reward import RewardConfig
 from sql_env.questions import Dataset
 
@@ -62,9 +64,12 @@ def test_the_manifest_says_what_is_true() -> None:
     manifest = yaml.safe_load((CHECKOUT / "openenv.yaml").read_text())
     assert manifest["version"] == __version__
     declared = manifest["validation"]
-    assert tuple(declared["reward"]["range"]) == RewardConfig().step_range
-    answering = RewardConfig().correct + RewardConfig().step
-    assert 1.0 - answering <= declared["reward"]["oracle_tolerance"]
+    low, high = declared["reward"]["range"]
+    assert (low, high) == RewardConfig().episode_range
+    with SQLEnvironment(rewards="end") as env:
+        played = play(env, OraclePolicy(env.questions), plan_of(env.questions))
+        last_rewards = [episode.steps[-1].reward for _, episode, _ in played]
+    assert min(last_rewards) >= high - declared["reward"]["oracle_tolerance"]
     counts = Counter(record.split for record in Dataset.embedded().load())
     assert declared["capabilities"]["declared_task_count"] == counts
     module, _, name = manifest["app"].partition(":")
