@@ -101,11 +101,12 @@ def serve(
         ) from error
 
     databases = len({record.database_name for record in questions})
+    address = f"http://[{host.strip('[]')}]:{port}" if ":" in host else f"http://{host}:{port}"
     each = f" in each of {workers} workers" if workers > 1 else ""
     console.print(
         f"[bold]SQLEnv[/] with {len(questions):,} questions on {databases} databases\n"
-        f"  play    http://{host}:{port}/web\n"
-        f"  agents  SQLEnvClient('http://{host}:{port}'{', token=…' if token else ''})\n"
+        f"  play    {address}/web\n"
+        f"  agents  SQLEnvClient('{address}'{', token=…' if token else ''})\n"
         f"  up to {max_sessions} sessions{each}; Ctrl-C to stop",
         highlight=False,
     )

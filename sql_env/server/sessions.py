@@ -35,6 +35,7 @@ from sql_env.server.traffic import Bucket
 
 CLOSED_FOR_IDLENESS = 4408
 CLOSED_FOR_CAPACITY = 1013  # "try again later"
+_LONGEST_ACTION_TYPE = 100
 
 _INCOMING: TypeAdapter[Any] = TypeAdapter(WSIncomingMessage)
 _PLAY_ERRORS = (EpisodeError, UnknownQuestionError, ResetOptionError)
@@ -164,6 +165,9 @@ class Sessions:
                     return to_json({"type": "state", "data": state}).decode()
                 case WSStepMessage():
                     action = SQLAction.model_validate(message.data)
+                    if len(action.action_type) > _LONGEST_ACTION_TYPE:  # all later answers have it
+                        problem = f"action_type is longer than {_LONGEST_ACTION_TYPE} characters"
+                        return Refusal(WSErrorCode.VALIDATION_ERROR, problem).frame
                     return _frame(await session.env.step_async(action))
                 case WSResetMessage():
                     return _frame(await session.env.reset_async(**message.data))

@@ -167,6 +167,7 @@ STEP = '{"type": "step", "data": {"action_type": "QUERY", "argument": %s}}'
         ('{"type": "step", "data": {}}', "VALIDATION_ERROR"),
         ('{"type": "step", "data": {"action_type": 1}}', "VALIDATION_ERROR"),
         ('{"type": "reset", "data": {}, "more": 1}', "VALIDATION_ERROR"),
+        (STEP.replace("QUERY", "Q" * 50000) % '"x"', "VALIDATION_ERROR"),
         (STEP % "null", "VALIDATION_ERROR"),
         (STEP % "1e400", "VALIDATION_ERROR"),
         (STEP % '{"a": 1}', "VALIDATION_ERROR"),
