@@ -103,7 +103,7 @@ def summarize(episodes: Sequence[EpisodeResult], *, planned: int | None = None) 
     for step in steps:
         tokens.update({k: step.trace[k] for k in _TOKEN_COUNTS if k in step.trace})
     stumbled = [e for e in episodes if first_query_failed(e)]
-    redrawn = [step.trace["replaced"] for step in steps if "replaced" in step.trace]
+    replaced = [step.trace["replaced"] for step in steps if "replaced" in step.trace]
     lengths = [length for e in episodes if (length := _tokens_of(e))]
     parts = {
         part: _mean(sum(getattr(step, part) for step in e.steps) for e in episodes)
@@ -133,9 +133,9 @@ def summarize(episodes: Sequence[EpisodeResult], *, planned: int | None = None) 
             len(episodes),
         ),
         recovery=wilson(sum(e.correct for e in stumbled), len(stumbled)),
-        replaced=wilson(len(redrawn), len(steps)),
-        replaced_reasons=_counts(_kind_of_reason(item["reason"]) for item in redrawn),
-        extra_tokens=sum(item["extra_tokens"] for item in redrawn),
+        replaced=wilson(len(replaced), len(steps)),
+        replaced_reasons=_counts(_kind_of_reason(item["reason"]) for item in replaced),
+        extra_tokens=sum(item["extra_tokens"] for item in replaced),
         cut_off=sum("cut_off" in step.trace for step in steps),
         parse_rate=fmean(parsed) if parsed else None,
         stop_reasons=_counts(e.stop_reason for e in episodes),

@@ -96,7 +96,7 @@ def _run(run: Run, text_length: int) -> dict[str, Any]:
 
 
 def _curves(folders: Sequence[Path]) -> list[dict[str, Any]]:
-    """One curve per folder and phase; a warm-up and the training after it count their own steps."""
+    """One curve per folder and phase; SFT and GRPO count their own steps."""
     curves = []
     for number, folder in enumerate(folders):
         rows = read_learning_curve(folder)

@@ -75,6 +75,18 @@ def runs(tmp_path: Path, make_episode: Maker) -> list[Run]:
     return found
 
 
+@pytest.fixture
+def guided(runs: list[Run]) -> Run:
+    """A run whose first turn guided decoding replaced."""
+    noted = {"original": "QUERY: SELECT age FROM pets", "reason": "no such table: pets"}
+    step = make_step(
+        "QUERY", "SELECT 1", trace={"raw": "x", "replaced": {**noted, "extra_tokens": 17}}
+    )
+    first, *others = runs[1].episodes
+    episode = replace(first, steps=(step, *first.steps))
+    return Run(runs[1].folder, runs[1].config, (episode, *others))
+
+
 def embedded(page: str) -> Any:
     match = re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)
     assert match
@@ -107,16 +119,6 @@ def hostile(run: Run) -> Run:
 
 class TestReplacedTurns:
     """What guided decoding played instead of what the model wrote."""
-
-    @pytest.fixture
-    def guided(self, runs: list[Run]) -> Run:
-        noted = {"original": "QUERY: SELECT age FROM pets", "reason": "no such table: pets"}
-        step = make_step(
-            "QUERY", "SELECT 1", trace={"raw": "x", "replaced": {**noted, "extra_tokens": 17}}
-        )
-        first, *others = runs[1].episodes
-        episode = replace(first, steps=(step, *first.steps))
-        return Run(runs[1].folder, runs[1].config, (episode, *others))
 
     def test_are_in_the_data(self, guided: Run) -> None:
         (run,) = embedded(render_report([guided]))["runs"]
@@ -260,6 +262,32 @@ class TestPage:
         assert "terminal +1.00" in after
         assert "near SELEC: syntax error" in before
         assert sides.nth(0).locator(".results td").all_inner_texts() == ["Ann", "30", "Bob", "41"]
+
+    def test_shows_the_turn_that_was_replaced_and_why(
+        self, browser: Any, guided: Run, tmp_path: Path
+    ) -> None:
+        opened = Opened(browser, [guided], tmp_path)
+        opened.page.click('[data-id="q0"]')
+        note = opened.page.locator("#detail .replaced")
+        assert note.count() == 1
+        assert "no such table: pets, 17 extra tokens" in note.inner_text()
+        note.locator("summary").click()
+        assert "QUERY: SELECT age FROM pets" in note.inner_text()
+        assert "17 tokens" in opened.page.inner_text("#headline")
+        assert opened.problems == []
+        opened.page.close()
+
+    def test_names_the_settings_in_which_two_runs_differ(
+        self, browser: Any, runs: list[Run], tmp_path: Path
+    ) -> None:
+        before, after = runs
+        warmer = replace(after.config, temperature=0.7, other={"redraws": 8})
+        pair = [before, Run(after.folder, warmer, after.episodes)]
+        opened = Opened(browser, pair, tmp_path)
+        shown = opened.page.inner_text("#changes")
+        assert "temperature 0 → 0.7" in shown
+        assert re.search(r"redraws . → 8", shown)
+        opened.page.close()
 
     @pytest.mark.parametrize(
         ("outcome", "expected"),

@@ -14,7 +14,7 @@ module. `results/page.toml` says which run stands where:
     [[pairs]]                            # a line of the table that `table` names
     table = "reward"
     title = "unseen databases, seed 7"
-    before = "warmup7-unseen"
+    before = "sft7-unseen"
     after = "grpo7-unseen"
 
     [[trainings]]
