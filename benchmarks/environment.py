@@ -251,12 +251,37 @@ def soak(steps: int) -> bool:
     )
 
 
+def compare_fork(rounds: int) -> None:
+    """Print what a fork costs, beside the reset and the step that a replay is made of."""
+    _, records, db_dir = load_records()
+    environment = SQLEnvironment(questions=records, db_dir=db_dir)
+    fastest = dict.fromkeys(("reset", "step", "fork"), float("inf"))
+    for record in records * rounds:
+        moments = [time.perf_counter()]
+        environment.reset(question_id=record.question_id)
+        moments.append(time.perf_counter())
+        environment.step(SQLAction(action_type="QUERY", argument=record.gold_sql))
+        moments.append(time.perf_counter())
+        environment.fork()
+        moments.append(time.perf_counter())
+        for way, begun, ended in zip(fastest, moments, moments[1:], strict=False):
+            fastest[way] = min(fastest[way], ended - begun)
+    print(f"fork: {fastest['fork'] * 1e6:.1f} microseconds", end="")
+    for way in ("reset", "step"):
+        print(f", {fastest['fork'] / fastest[way]:.2f} of a {way}", end="")
+    print()
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--rounds", type=int, default=25)
     parser.add_argument("--soak", type=int, metavar="STEPS", help="play this many steps instead")
     options = parser.parse_args()
-    return 0 if (soak(options.soak) if options.soak else compare(options.rounds)) else 1
+    if options.soak:
+        return 0 if soak(options.soak) else 1
+    met = compare(options.rounds)
+    compare_fork(options.rounds)
+    return 0 if met else 1
 
 
 if __name__ == "__main__":
