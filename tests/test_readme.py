@@ -283,28 +283,6 @@ def _serve(command: Command, folder: Path, environment: dict[str, str]) -> subpr
     return server
 
 
-def test_every_path_of_the_file_tree_exists() -> None:
-    (tree,) = [block.text for block in BLOCKS if "├──" in block.text]
-    named = []
-    parent = CHECKOUT
-    for line in tree.splitlines():
-        names = re.split(r"\s{2,}|(?<=\S) (?=`)", line.lstrip("├└─│ "))[0].split(" ")[0:2]
-        inside = line.startswith(("├", "└", "│"))
-        for name in names:
-            name = name.rstrip(",")
-            if not re.fullmatch(r"[\w./]+", name) or not re.search(r"[./]|file", name):
-                continue
-            path = (parent if inside else CHECKOUT) / name
-            assert path.exists(), f"{line!r} names {path}"
-            named.append(path)
-        if not inside and names[0].endswith("/"):
-            parent = CHECKOUT / names[0]
-    assert len(named) > 20
-    rooms = {path.name for path in (CHECKOUT / "sql_env").iterdir() if path.is_dir()}
-    missing = rooms - {path.name for path in named} - {"__pycache__"}
-    assert not missing, f"rooms the tree does not name: {missing}"
-
-
 def test_every_link_leads_somewhere() -> None:
     targets = re.findall(r"\]\((?!https?://)([^)#]+)", README.read_text(encoding="utf-8"))
     assert len(targets) >= 10
