@@ -27,7 +27,12 @@ from sql_env.core.database import (
     open_database,
     release,
 )
-from sql_env.core.render import render_query_result, render_schema, unknown_table
+from sql_env.core.render import (
+    render_echo,
+    render_query_result,
+    render_schema,
+    unknown_table,
+)
 from sql_env.core.reward import RewardConfig, RewardParts, RewardTracker
 from sql_env.core.schema import TableSchema, table_name
 from sql_env.core.sql_errors import explain_sql_error
@@ -192,7 +197,7 @@ class SQLEnvironment:
             raise EpisodeError("the episode is over: call reset() to begin another")
         kind = action.action_type.strip().upper()
         argument = action.argument.strip()
-        self._history.append(f"{kind}: {argument}")
+        self._history.append(render_echo(f"{kind}: {argument}"))
 
         result: QueryResult | None = None
         verdict: Verdict | None = None
@@ -434,7 +439,7 @@ class SQLEnvironment:
                 "table_names": self._db.table_names,
                 "schema_info": self._schema_info,
                 "result": text,
-                "error": error,
+                "error": render_echo(error),
                 "step_count": len(self._history),
                 "budget_remaining": self.step_budget - len(self._history),
                 "action_history": self._history,  # validation copies it

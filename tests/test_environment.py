@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from sql_env import SQLAction, SQLEnvironment, SQLObservation
 from sql_env.agent.prompts import format_observation
 from sql_env.core.database import Limits
+from sql_env.core.render import RESULT_CHARACTERS
 from sql_env.environment import EpisodeError
 
 
@@ -202,6 +203,22 @@ def test_a_replaced_database_is_judged_by_its_own_gold(music_dir: Path, tmp_path
         after = act(env, "QUERY", "SELECT count(*) FROM Singer").result.splitlines()[-1]
         assert after != before
         assert act(env, "ANSWER", after).metadata["correct"]
+
+
+def test_no_observation_is_longer_than_anyone_reads(env: SQLEnvironment) -> None:
+    env.reset(question_id="music_count")
+    wide = ", ".join(["replace(hex(Name), '4', 'abcdefghijklmnopqrstuvwxyz')"] * 60)
+    counting = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 50)"
+    seen = act(env, "QUERY", f"{counting} SELECT {wide} FROM Singer, n")
+    assert len(seen.result) <= RESULT_CHARACTERS + 200
+    assert "(200 rows, the first 3 shown: select fewer columns)" in seen.result
+    refused = act(env, "QUERY", f"SELECT '{'x' * 250_000}'")
+    assert "longer than 10,000 bytes" in refused.error
+    assert len(act(env, "QUERY", f"SELECT {'x' * 9_000}").error) < 3_000
+    last = act(env, "x" * 250_000)
+    assert len(last.error) < 3_000
+    assert "(cut: 250,0" in last.action_history[1]
+    assert sum(map(len, last.action_history)) < 10_000
 
 
 def test_a_budget_below_one_is_refused(music_dir: Path) -> None:

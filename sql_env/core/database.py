@@ -45,6 +45,7 @@ __all__ = [
 
 MOST_CONNECTIONS = 64  # while no more than that many queries run at once
 MOST_FILES = 512
+TOO_LONG = "(too long to show)"
 
 
 class DatabaseOpenError(ValueError):
@@ -208,13 +209,25 @@ class Database:
         return self._file.schemas.get(table.lower())
 
     def sample(self, table: str, rows: int) -> QueryResult:
-        """The first `rows` rows of a table."""
-        return self.query(f"SELECT * FROM {quote_identifier(table)} LIMIT {rows}")
+        """The first `rows` rows of a table; columns with too long values say so in their place."""
+        deadline = monotonic() + self.limits.seconds
+        source = f"FROM {quote_identifier(table)} LIMIT {rows}"
+        result = self._within(deadline, f"SELECT * {source}")
+        schema = self.schema(table)
+        if result.error_kind is not ErrorKind.TOO_LARGE or schema is None:
+            return result
+        shown = []
+        for name in (quote_identifier(column.name) for column in schema.columns):
+            alone = self._within(deadline, f"SELECT {name} {source}")
+            shown.append(name if alone.ok else f"'{TOO_LONG}' AS {name}")
+        return self._within(deadline, f"SELECT {', '.join(shown)} {source}")
 
     def query(self, sql: str) -> QueryResult:
         """Run one untrusted SELECT. Whatever is wrong with it comes back as `error`."""
+        return self._within(monotonic() + self.limits.seconds, sql)
+
+    def _within(self, deadline: float, sql: str) -> QueryResult:
         begun = monotonic()
-        deadline = begun + self.limits.seconds
         try:
             try:
                 return self._query(sql, deadline)

@@ -16,6 +16,9 @@ from sql_env.core.suggestions import did_you_mean
 
 ROWS_SHOWN = 20
 CELL_CHARACTERS = 200
+# Of a whole result, which may have 128 columns, and of what an agent wrote or SQLite says of it.
+RESULT_CHARACTERS = 10_000
+ECHO_CHARACTERS = 2_000
 CUT_MARK = "…"
 NO_ROWS = "(no rows)"
 _NAME_CHARACTERS = 64
@@ -93,8 +96,26 @@ def render_rows(columns: Sequence[str], rows: Sequence[Row], limit: int = ROWS_S
 
 
 def render_query_result(result: QueryResult) -> str:
-    """The outcome of a successful query."""
-    return render_rows(result.columns, result.rows)
+    """The outcome of a successful query, cut with a note where it is too long to read."""
+    text = render_rows(result.columns, result.rows)
+    if len(text) <= RESULT_CHARACTERS:
+        return text
+    most = RESULT_CHARACTERS // 2 - 1  # room for the header and one row
+    kept: list[str] = []
+    for line in text.split("\n")[: 1 + min(len(result.rows), ROWS_SHOWN)]:
+        line = line if len(line) <= most else line[:most] + CUT_MARK
+        if sum(map(len, kept)) + len(line) > RESULT_CHARACTERS:
+            break
+        kept.append(line)
+    note = f"({len(result.rows)} rows, the first {len(kept) - 1} shown: select fewer columns)"
+    return "\n".join([*kept, note])
+
+
+def render_echo(text: str) -> str:
+    """What an agent wrote, or an error that quotes it, cut with a note where it is very long."""
+    if len(text) <= ECHO_CHARACTERS:
+        return text
+    return f"{text[:ECHO_CHARACTERS]}{CUT_MARK} (cut: {len(text):,} characters)"
 
 
 def render_schema(schema: TableSchema) -> str:

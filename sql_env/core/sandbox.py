@@ -297,7 +297,11 @@ class Sandbox:
             message = f"the query ran longer than {limits.seconds:g} seconds: make it simpler"
         elif isinstance(error, apsw.TooBigError):
             kind = ErrorKind.TOO_LARGE
-            message = f"a text or blob is longer than {_CAREFUL.longest_value:,} bytes"
+            longest = _CAREFUL.longest_value
+            message = (
+                f"a text or blob is longer than {longest:,} bytes: leave its column out, or begin "
+                f"the conditions with octet_length(column) <= {longest}"
+            )
         elif isinstance(error, apsw.BindingsError):
             kind = ErrorKind.SYNTAX
             message = "parameters cannot be used: write the value itself"

@@ -15,6 +15,7 @@ import pytest
 
 from sql_env.core.allow_list import FUNCTIONS
 from sql_env.core.database import (
+    TOO_LONG,
     Column,
     Database,
     DatabaseOpenError,
@@ -236,6 +237,17 @@ class TestText:
         database = open_database(path)
         assert database.query("SELECT x FROM t").error_kind == ErrorKind.TOO_LARGE
         assert database.query("SELECT id FROM t").rows == ((7,),)
+
+    def test_a_long_value_spoils_neither_sample_nor_like(self, make: Make) -> None:
+        rows = [(1, "short foo", "a"), (2, "x" * 40_000 + "foo", "b"), (3, "none", "c")]
+        path = make("CREATE TABLE t(id, x, y)", rows=("INSERT INTO t VALUES (?, ?, ?)", rows))
+        database = open_database(path)
+        assert database.sample("T", 2).rows == ((1, TOO_LONG, "a"), (2, TOO_LONG, "b"))
+        assert database.sample("T", 2).columns == ("id", "x", "y")
+        refused = database.query("SELECT id FROM t WHERE x LIKE '%foo'")
+        assert "octet_length(column) <= 32768" in refused.error
+        advised = "SELECT id FROM t WHERE octet_length(x) <= 32768 AND x LIKE '%foo'"
+        assert database.query(advised).rows == ((1,),)
 
     def test_bytes_that_are_not_utf8_are_read_as_latin1(self, make: Make) -> None:
         path = make(
