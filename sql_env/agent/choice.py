@@ -30,7 +30,7 @@ POLICY_HELP = (
 # As in training: a longer conversation is cut to its first turn and its last few.
 LONGEST_CONVERSATION = 4096
 SECONDS_TO_CONNECT = 10
-DTYPES = ("float32", "bfloat16", "float16")
+DTYPES = ("float32", "bfloat16", "float16", "auto")
 
 Decoding = Literal["plain", "guided"]
 
@@ -47,6 +47,7 @@ class ModelOptions:
         base: the base model of an adapter.
         prompt, actions: how the model is spoken to and how it writes its actions; None takes what
             it was trained with.
+        dtype: of the weights; `auto` is the checkpoint's own on a GPU, float32 on a CPU.
         decoding: `guided` draws turns again that are bound to fail.
     """
 
@@ -57,7 +58,7 @@ class ModelOptions:
     decoding: Decoding = "plain"
     max_new_tokens: int = 256
     device: str | None = None
-    dtype: str = "float32"
+    dtype: str = "auto"
     seed: int = 0
     concurrency: int = 16
 
@@ -109,6 +110,7 @@ def prompt_of(choice: str, options: ModelOptions) -> Prompt | None:
 def _model_policy(name: str, prompt: Prompt, options: ModelOptions) -> BatchPolicy:
     try:
         from sql_env.agent.conversation import ChatLayout, ChatTemplateError
+        from sql_env.agent.generation import conversations_that_fit
         from sql_env.agent.guided import TEMPERATURE
         from sql_env.agent.loading import ModelLoadError
         from sql_env.agent.model_policy import ModelPolicy
@@ -132,6 +134,7 @@ def _model_policy(name: str, prompt: Prompt, options: ModelOptions) -> BatchPoli
             prompt=prompt,
             max_tokens=window,
             max_new_tokens=options.max_new_tokens,
+            room=conversations_that_fit(model, window),
             resampler=generator(TEMPERATURE) if options.decoding == "guided" else None,
         )
     except ModuleNotFoundError as error:
@@ -147,7 +150,7 @@ def _load(name: str, options: ModelOptions) -> tuple[Any, Any]:
     import torch
     from transformers.utils.logging import disable_progress_bar
 
-    from sql_env.agent.loading import load_model_and_tokenizer
+    from sql_env.agent.loading import default_device, load_model_and_tokenizer
 
     if options.dtype not in DTYPES:
         raise PolicyChoiceError(f"--dtype is {options.dtype!r}: use {', '.join(DTYPES)}")
@@ -157,13 +160,13 @@ def _load(name: str, options: ModelOptions) -> tuple[Any, Any]:
         reason = str(error).splitlines()[0]
         raise PolicyChoiceError(f"--device {options.device} cannot be used: {reason}") from error
     disable_progress_bar()
+    on_cpu = (options.device or default_device()).startswith("cpu")
+    dtype = "float32" if options.dtype == "auto" and on_cpu else options.dtype
     if options.base is None:
-        return load_model_and_tokenizer(name, dtype=options.dtype, device=options.device)
+        return load_model_and_tokenizer(name, dtype=dtype, device=options.device)
     from peft import PeftModel
 
-    model, tokenizer = load_model_and_tokenizer(
-        options.base, dtype=options.dtype, device=options.device
-    )
+    model, tokenizer = load_model_and_tokenizer(options.base, dtype=dtype, device=options.device)
     try:
         return PeftModel.from_pretrained(model, name), tokenizer
     except (OSError, ValueError) as error:

@@ -15,6 +15,8 @@ from sql_env.agent.conversation import ChatLayout
 
 logger = logging.getLogger(__name__)
 
+READING = 2**31  # what a GPU needs while contexts are read, and for kernels and graphs
+
 
 class Completion(NamedTuple):
     """What a model wrote in one turn, and how likely each token was when it was sampled.
@@ -163,3 +165,32 @@ def make_generator(
         pad_id=tokenizer.eos_token_id if pad_id is None else pad_id,
         sampling=sampling,
     )
+
+
+def conversations_that_fit(model: Any, max_length: int) -> int | None:
+    """How many conversations of full length the memory holds that is left on the model's GPU.
+
+    At least one; None on a CPU, whose memory others want as well.
+    """
+    import torch
+
+    device = model.device
+    if device.type != "cuda":
+        return None
+    free, total = torch.cuda.mem_get_info(device)
+    # What torch keeps for itself is free to it; and it may be allowed a part of the GPU only.
+    free += torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+    share = getattr(torch.cuda, "get_per_process_memory_fraction", lambda _: 1.0)(device)
+    allowed = int(share * total) - torch.cuda.memory_allocated(device)
+    return max(1, (min(free, allowed) - READING) // bytes_of_conversation(model, max_length))
+
+
+def bytes_of_conversation(model: Any, max_length: int) -> int:
+    """What a conversation of full length takes on a GPU: keys and values, and its logits."""
+    config = model.config.get_text_config()
+    heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
+    size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    cached = 2 * config.num_hidden_layers * heads * size * model.dtype.itemsize
+    # As the model gives them, in float32, as log-probabilities, and as what is drawn from.
+    logits = config.vocab_size * (model.dtype.itemsize + 3 * 4)
+    return int(cached * max_length + logits)

@@ -33,8 +33,8 @@ def load_model_and_tokenizer(
     Args:
         model_name: a hub id, a model folder, a GGUF file, a PEFT adapter folder, a delta folder
             (what `sql-env pack` writes), or `smollm2-135m`.
-        dtype: of the weights. Full fine-tuning wants float32 even where the arithmetic is bf16:
-            a small update vanishes in a bf16 weight.
+        dtype: of the weights; `auto` is the checkpoint's own. Full fine-tuning wants float32 even
+            where the arithmetic is bf16: a small update vanishes in a bf16 weight.
         device: where to put the model; None is this process's GPU if there is one.
         lora: put a new adapter on the model, so that only that is trained.
 
@@ -54,7 +54,9 @@ def load_model_and_tokenizer(
             if isinstance(source, Path) and _is_adapter(source):
                 model = _load_adapter(source, dtype)
             else:
-                model = AutoModelForCausalLM.from_pretrained(source, dtype=getattr(torch, dtype))
+                model = AutoModelForCausalLM.from_pretrained(
+                    source, dtype="auto" if dtype == "auto" else getattr(torch, dtype)
+                )
             tokenizer = AutoTokenizer.from_pretrained(source, padding_side="left")
     except (OSError, ValueError) as error:
         raise _load_error(model_name, source, error) from error
@@ -64,7 +66,7 @@ def load_model_and_tokenizer(
         from peft import get_peft_model
 
         model = get_peft_model(model, lora)
-    return model.to(device or _own_device()), tokenizer
+    return model.to(device or default_device()), tokenizer
 
 
 def _resolve(model_name: str) -> Path | str:
@@ -106,7 +108,8 @@ def _gguf_file(path: Path, model_name: str) -> Path:
     raise ModelLoadError(f"cannot load {model_name!r}: there is no such file{there}")
 
 
-def _own_device() -> str:
+def default_device() -> str:
+    """This process's GPU if there is one."""
     import torch
 
     # Each process that `accelerate launch` starts has a GPU of its own.
@@ -133,7 +136,7 @@ def _load_delta(folder: Path, dtype: str) -> tuple[Any, Any]:
     base_name = read_delta_config(folder)["base_model"]
     base, tokenizer = load_model_and_tokenizer(base_name, device="cpu")
     apply_delta(base, folder)
-    return base.to(getattr(torch, dtype)), tokenizer
+    return base if dtype == "auto" else base.to(getattr(torch, dtype)), tokenizer
 
 
 def _load_error(model_name: str, source: Path | str, error: Exception) -> ModelLoadError:

@@ -21,6 +21,7 @@ class ModelPolicy:
         prompt: how the model is spoken to, and how it writes its actions.
         max_tokens: the model's window for context and completion together.
         max_new_tokens: the part of the window that a completion may need.
+        room: how many episodes at once there is memory for; None for any number.
         resampler: for guided decoding; over the same model, drawing at a temperature. None plays
             every turn as the model wrote it.
     """
@@ -33,8 +34,10 @@ class ModelPolicy:
         prompt: Prompt = V1,
         max_tokens: int | None = None,
         max_new_tokens: int = 256,
+        room: int | None = None,
         resampler: Generator | None = None,
     ) -> None:
+        self.room = room
         self._generator = generator
         self._resampler = resampler
         self._layout = layout

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from sql_env.agent.conversation import Conversation
 from sql_env.agent.episodes import EpisodeResult, Step, shortened_gold
-from sql_env.agent.policies import BatchPolicy, Policy, SeededPolicy
+from sql_env.agent.policies import BatchPolicy, BoundedPolicy, Policy, SeededPolicy
 from sql_env.environment import SQLEnvironment
 from sql_env.models import QuestionRecord, SQLAction, SQLObservation
 
@@ -102,6 +102,8 @@ class _Loop:
         if isinstance(policy, BatchPolicy):
             self._policy: BatchPolicy = policy
             self._together = together or len(plan)
+            if isinstance(policy, BoundedPolicy) and policy.room is not None:
+                self._together = min(self._together, policy.room)
         else:  # such a policy may remember the last observation
             self._policy = _OneByOne(policy, seed)
             self._together = 1

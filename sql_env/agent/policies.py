@@ -58,6 +58,13 @@ class BatchPolicy(Protocol):
 
 
 @runtime_checkable
+class BoundedPolicy(Protocol):
+    """A batch policy that knows how many episodes at once there is memory for."""
+
+    room: int | None
+
+
+@runtime_checkable
 class SeededPolicy(Protocol):
     """A policy with randomness: it is told a seed at the start of every episode."""
 

@@ -140,12 +140,17 @@ def evaluate_command(
     ] = 1,
     batch_size: Annotated[
         int | None,
-        typer.Option(min=1, help="Episodes a model plays together; default: all (CPU: 32)."),
+        typer.Option(min=1, help="Episodes a model plays together; default: 128 (CPU: 32)."),
     ] = None,
     device: Annotated[
         str | None, typer.Option(help="cpu, cuda, …; default: the GPU if there is one.")
     ] = None,
-    dtype: Annotated[str, typer.Option(help="float32, bfloat16 or float16.")] = "float32",
+    dtype: Annotated[
+        str,
+        typer.Option(
+            help="float32, bfloat16, float16, or auto: the checkpoint's own (CPU: float32)."
+        ),
+    ] = "auto",
     base: Annotated[
         str | None, typer.Option(help="Base model of an adapter that names another.")
     ] = None,

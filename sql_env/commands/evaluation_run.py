@@ -18,6 +18,7 @@ from sql_env.evaluation.run_folder import Run, RunConfig, RunError, RunFolder, d
 from sql_env.provenance import current_commit, current_machine, current_versions, now
 
 EPISODES_ON_A_CPU = 32
+EPISODES_ON_A_GPU = 128
 
 
 @dataclass(frozen=True)
@@ -148,13 +149,16 @@ def _options(config: RunConfig) -> ModelOptions:
 
 
 def _episodes_together(config: RunConfig) -> int | None:
-    """A CPU is no faster with more, and its memory has to hold every conversation."""
+    """More are hardly faster, and the memory has to hold every conversation.
+
+    From here on a GPU spends a step on reading the conversations, not on the weights.
+    """
     if not config.policy.startswith("model:"):
         return None
     import torch
 
     on_cpu = not torch.cuda.is_available() or (config.device or "").startswith("cpu")
-    return EPISODES_ON_A_CPU if on_cpu else None
+    return EPISODES_ON_A_CPU if on_cpu else EPISODES_ON_A_GPU
 
 
 def _play(

@@ -15,7 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 from sql_env.agent.conversation import ChatLayout, Conversation
 from sql_env.agent.episodes import EpisodeResult
-from sql_env.agent.generation import Completion, Generator, Sampling, make_generator
+from sql_env.agent.generation import (
+    Completion,
+    Generator,
+    Sampling,
+    conversations_that_fit,
+    make_generator,
+)
 from sql_env.agent.model_policy import ModelPolicy
 from sql_env.agent.parsing import parse_model_output
 from sql_env.agent.playing import plan_of, play
@@ -294,6 +300,7 @@ def _policy(generator: Generator, model: Any, tokenizer: Any, config: GRPOConfig
         ChatLayout.of(tokenizer, model, enable_thinking=config.enable_thinking),
         max_tokens=config.max_context_tokens,
         max_new_tokens=config.max_new_tokens,
+        room=conversations_that_fit(model, config.max_context_tokens),
     )
 
 

@@ -18,9 +18,11 @@ from sql_env.agent.engine import slot_cache
 from sql_env.agent.engine.decode_loop import draw_tokens
 from sql_env.agent.engine.lockstep import LockstepEngine, UnsupportedModelError
 from sql_env.agent.generation import (
+    READING,
     Completion,
     Sampling,
     TransformersGenerator,
+    bytes_of_conversation,
     make_generator,
 )
 from sql_env.training.config import GRPOConfig
@@ -298,6 +300,36 @@ def test_growing_never_holds_the_old_and_the_new_cache(make_llama: Callable[...,
         patched.setattr(slot_cache, "_empty", noted)
         cache.resize(64, 1280, list(range(64)), list(range(64)))
     assert largest <= cache.size + small / layers
+
+
+def test_what_a_conversation_takes_is_known_before(make_qwen3: Callable[..., Any]) -> None:
+    model = make_qwen3(head_dim=32)
+    engine, _ = backends(model, Sampling(4, temperature=0))
+    engine._cache.resize(10, 512, [], [])
+    logits = model.config.vocab_size * 4 * 4
+    told = 10 * (bytes_of_conversation(model, 512) - logits)
+    assert told <= engine._cache.size <= 1.02 * told
+
+
+def test_a_small_gpu_has_slots_for_a_few_long_conversations_of_a_small_model() -> None:
+    """Qwen3-0.6B on 15 GB, beside its weights: each conversation may take up the whole window."""
+    from transformers import Qwen3Config, Qwen3ForCausalLM
+
+    shape = Qwen3Config(
+        vocab_size=151_936,
+        hidden_size=1024,
+        intermediate_size=3072,
+        num_hidden_layers=28,
+        num_attention_heads=16,
+        num_key_value_heads=8,
+        head_dim=128,
+    )
+    with torch.device("meta"):
+        model = Qwen3ForCausalLM(shape).to(torch.float16)
+    assert 20 <= (15e9 - 1.2e9 - READING) // bytes_of_conversation(model, 4096) <= 30
+    assert bytes_of_conversation(model.float(), 4096) > 1.9 * bytes_of_conversation(
+        model.half(), 4096
+    )
 
 
 def test_an_engine_is_gone_when_nobody_holds_it(make_llama: Callable[..., Any]) -> None:

@@ -18,6 +18,16 @@ def test_a_folder_gives_a_model_and_its_tokenizer(model_dir: Path, chat_tokenize
     assert tokenizer.padding_side == "left"
 
 
+def test_the_precision_may_be_the_checkpoints_own(
+    model_dir: Path, chat_tokenizer: Any, tmp_path: Path
+) -> None:
+    model, _ = load_model_and_tokenizer(str(model_dir), dtype="bfloat16")
+    model.save_pretrained(tmp_path)
+    chat_tokenizer.save_pretrained(tmp_path)
+    own, _ = load_model_and_tokenizer(str(tmp_path), dtype="auto", device="cpu")
+    assert str(own.dtype) == "torch.bfloat16"
+
+
 def test_an_adapter_folder_gives_its_base_with_the_adapter_on_it(
     model_dir: Path, tmp_path: Path
 ) -> None:

@@ -27,6 +27,8 @@ class Script:
 class Together:
     """The oracle for many episodes; odd ones answer only when asked a second time."""
 
+    room: int | None = None
+
     def __init__(self, env: SQLEnvironment) -> None:
         self._oracle = OraclePolicy(env.questions)
         self._thinking: dict[int, SQLObservation] = {}
@@ -83,6 +85,13 @@ def test_no_more_play_side_by_side_than_allowed(music: SQLEnvironment) -> None:
     policy = Together(music)
     assert len(list(play(music, policy, plan_of(music.questions), together=2))) == 4
     assert max(map(len, policy.asked)) <= 2
+
+
+def test_no_more_play_side_by_side_than_a_policy_has_room_for(music: SQLEnvironment) -> None:
+    policy = Together(music)
+    policy.room = 3
+    assert len(list(play(music, policy, plan_of(music.questions)))) == 4
+    assert max(map(len, policy.asked)) == 3
 
 
 def test_random_play_depends_on_the_question_and_not_on_the_order(music: SQLEnvironment) -> None:
