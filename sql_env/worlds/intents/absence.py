@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 from sql_env.worlds.english import Saying
-from sql_env.worlds.intents.base import (
-    Asker,
-    Draft,
-    intent,
-)
+from sql_env.worlds.intents.base import Asker, Draft, NotOffered, intent, need
 from sql_env.worlds.intents.nested import NAMES_PHRASINGS, names_words
 from sql_env.worlds.query import Query, at
 from sql_env.worlds.subjects import display_sql, names_of
@@ -45,10 +41,10 @@ def refers_always(relation: Relation) -> bool:
 
 
 @intent("hard", *WITHOUT_PHRASINGS)
-def without_any(ask: Asker) -> Draft | None:
-    relation = ask.relation(many=True)
-    if relation is None or relation.complete:
-        return None
+def without_any(ask: Asker) -> Draft:
+    relation = need(ask.relation(many=True))
+    if relation.complete:
+        raise NotOffered
     table = relation.source
     hop = relation.hops[0]
     inner = Query([hop.right], [at(0, hop.right_column)])
@@ -69,13 +65,13 @@ def without_any(ask: Asker) -> Draft | None:
     "How many of the {np} {verb} no {things} at all?",
     "How many {np} {never} any {things}?",
 )
-def count_without(ask: Asker) -> Draft | None:
-    relation = ask.relation(many=True)
-    if relation is None or relation.complete:
-        return None
+def count_without(ask: Asker) -> Draft:
+    relation = need(ask.relation(many=True))
+    if relation.complete:
+        raise NotOffered
     hop = relation.hops[0]
     if not refers_always(relation):
-        return None
+        raise NotOffered
     inner = Query([hop.right], [at(0, hop.right_column)])
     query = Query([relation.source], ["count(*)"])
     query.where = [f"{at(0, relation.source.key_name)} NOT IN ({inner.sql})"]
@@ -83,15 +79,13 @@ def count_without(ask: Asker) -> Draft | None:
 
 
 @intent("hard", *WITHOUT_PHRASINGS)
-def without_such(ask: Asker) -> Draft | None:
+def without_such(ask: Asker) -> Draft:
     """Those that have no target with some property."""
-    relation = ask.relation(many=True, hops=1)
-    if relation is None:
-        return None
+    relation = need(ask.relation(many=True, hops=1))
     table, target = relation.source, relation.target
-    condition = ask.condition(target, share=(0.1, 0.6))
-    if condition is None or not refers_always(relation):
-        return None
+    condition = need(ask.condition(target, share=(0.1, 0.6)))
+    if not refers_always(relation):
+        raise NotOffered
     inner = Query([target], [at(0, relation.hops[0].right_column)], where=[condition.sql()])
     query = Query([table], display_sql(table))
     differs = [query.sql]
@@ -101,15 +95,11 @@ def without_such(ask: Asker) -> Draft | None:
 
 
 @intent("hard", *NAMES_PHRASINGS)
-def with_such(ask: Asker) -> Draft | None:
+def with_such(ask: Asker) -> Draft:
     """Those that have a target with some property, as a nested query."""
-    relation = ask.relation(many=True, hops=1)
-    if relation is None:
-        return None
+    relation = need(ask.relation(many=True, hops=1))
     table, target = relation.source, relation.target
-    condition = ask.condition(target, share=(0.02, 0.4))
-    if condition is None:
-        return None
+    condition = need(ask.condition(target, share=(0.02, 0.4)))
     inner = Query([target], [at(0, relation.hops[0].right_column)], where=[condition.sql()])
     query = Query([table], display_sql(table))
     differs = [query.sql]

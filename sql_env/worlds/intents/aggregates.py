@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 from sql_env.worlds.english import listing
-from sql_env.worlds.intents.base import (
-    Asker,
-    Draft,
-    intent,
-)
+from sql_env.worlds.intents.base import Asker, Draft, intent, need
 from sql_env.worlds.query import Query, at
 from sql_env.worlds.world import WorldColumn
 
@@ -25,19 +21,15 @@ def aggregate_of(ask: Asker, column: WorldColumn) -> str:
     return ask.rng.choice(["avg", "avg", "max", "min", *sums])
 
 
-def _aggregate(ask: Asker, condition_share: float) -> Draft | None:
-    table = ask.table(kinds=("number",))
-    column = ask.column(table, "number") if table else None
-    if table is None or column is None:
-        return None
+def _aggregate(ask: Asker, condition_share: float) -> Draft:
+    table = need(ask.table(kinds=("number",)))
+    column = need(ask.column(table, "number"))
     function = aggregate_of(ask, column)
     subject = ask.subject(table)
     query = Query([table], [f"{function}({at(0, column)})"])
     differs = []
     if ask.rng.random() < condition_share:
-        condition = ask.condition(table, without=(column, *table.display))
-        if condition is None:
-            return None
+        condition = need(ask.condition(table, without=(column, *table.display)))
         differs.append(query.sql)
         query.where.append(condition.sql())
         subject = subject.narrowed(condition.saying)
@@ -60,7 +52,7 @@ def _aggregate(ask: Asker, condition_share: float) -> Draft | None:
     "Taking all {np} together, what is the {agg}?",
     "Return the {agg} across all {np}.",
 )
-def aggregate(ask: Asker) -> Draft | None:
+def aggregate(ask: Asker) -> Draft:
     return _aggregate(ask, 0.0)
 
 
@@ -74,7 +66,7 @@ def aggregate(ask: Asker) -> Draft | None:
     "Compute the {agg} over all {np}.",
     "Report the {agg} of the {np}.",
 )
-def filtered_aggregate(ask: Asker) -> Draft | None:
+def filtered_aggregate(ask: Asker) -> Draft:
     return _aggregate(ask, 1.0)
 
 
@@ -88,19 +80,15 @@ def filtered_aggregate(ask: Asker) -> Draft | None:
     "Compute the {aggs} of the {np}.",
     "I would like to know the {aggs} of {np}.",
 )
-def several_aggregates(ask: Asker) -> Draft | None:
-    table = ask.table(kinds=("number",))
-    column = ask.column(table, "number") if table else None
-    if table is None or column is None:
-        return None
+def several_aggregates(ask: Asker) -> Draft:
+    table = need(ask.table(kinds=("number",)))
+    column = need(ask.column(table, "number"))
     functions = ask.rng.sample(["avg", "max", "min"], ask.rng.choice((2, 2, 3)))
     query = Query([table], [f"{function}({at(0, column)})" for function in functions])
     subject = ask.subject(table)
     differs = []
     if ask.rng.random() < 0.6:
-        condition = ask.condition(table, without=(column, *table.display))
-        if condition is None:
-            return None
+        condition = need(ask.condition(table, without=(column, *table.display)))
         differs.append(query.sql)
         query.where.append(condition.sql())
         subject = subject.narrowed(condition.saying)
@@ -118,19 +106,15 @@ def several_aggregates(ask: Asker) -> Draft | None:
     "Compute the average {first} and the average {second} over all {np}.",
     "On average, what are the {first} and the {second} of the {np}?",
 )
-def two_averages(ask: Asker) -> Draft | None:
-    table = ask.table(kinds=("number",))
-    first = ask.column(table, "number") if table else None
-    second = ask.column(table, "number", without=[first]) if table and first else None
-    if table is None or first is None or second is None:
-        return None
+def two_averages(ask: Asker) -> Draft:
+    table = need(ask.table(kinds=("number",)))
+    first = need(ask.column(table, "number"))
+    second = need(ask.column(table, "number", without=[first]))
     query = Query([table], [f"avg({at(0, first)})", f"avg({at(0, second)})"])
     subject = ask.subject(table)
     differs = []
     if ask.rng.random() < 0.5:
-        condition = ask.condition(table, without=(first, second, *table.display))
-        if condition is None:
-            return None
+        condition = need(ask.condition(table, without=(first, second, *table.display)))
         differs.append(query.sql)
         query.where.append(condition.sql())
         subject = subject.narrowed(condition.saying)

@@ -10,6 +10,7 @@ import random
 import string
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from sql_env.worlds.condition_forms import Condition
 from sql_env.worlds.conditions import random_condition
@@ -18,8 +19,24 @@ from sql_env.worlds.query import Query
 from sql_env.worlds.subjects import Subject
 from sql_env.worlds.world import Relation, World, WorldColumn, WorldTable
 
+T = TypeVar("T")
 NUMERIC = ("number",)
 ORDERABLE = ("number", "date", "year")
+
+
+class NotOffered(Exception):
+    """The database does not offer what an intent needs."""
+
+
+def need(found: T | None) -> T:
+    """What was found; where nothing was, the intent cannot ask here.
+
+    Raises:
+        NotOffered: it is None.
+    """
+    if found is None:
+        raise NotOffered
+    return found
 
 
 @dataclass(frozen=True)
@@ -49,7 +66,7 @@ class Intent:
     name: str
     level: str
     phrasings: tuple[str, ...]
-    make: Callable[[Asker], Draft | None]
+    make: Callable[[Asker], Draft]
     may_be_empty: bool = False
 
 
@@ -69,10 +86,10 @@ INTENTS: dict[str, Intent] = {}
 
 def intent(
     level: str, *phrasings: str, may_be_empty: bool = False
-) -> Callable[[Callable[[Asker], Draft | None]], Callable[[Asker], Draft | None]]:
+) -> Callable[[Callable[[Asker], Draft]], Callable[[Asker], Draft]]:
     """Register a function as an intent that mostly yields queries of `level`."""
 
-    def register(make: Callable[[Asker], Draft | None]) -> Callable[[Asker], Draft | None]:
+    def register(make: Callable[[Asker], Draft]) -> Callable[[Asker], Draft]:
         name = make.__name__
         if name in INTENTS:
             raise ValueError(f"two intents are called {name}")
@@ -88,8 +105,9 @@ def _fields(phrasing: str) -> set[str]:
 
 def propose(chosen: Intent, asker: Asker) -> Candidate | None:
     """Let an intent build a question; None where the database does not offer what it needs."""
-    draft = chosen.make(asker)
-    if draft is None:
+    try:
+        draft = chosen.make(asker)
+    except NotOffered:
         return None
     usable = [
         i for i, phrasing in enumerate(chosen.phrasings) if _fields(phrasing) <= draft.words.keys()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sql_env.worlds.english import Saying, with_article
 from sql_env.worlds.intents.aggregates import AGGREGATES
-from sql_env.worlds.intents.base import Asker, Draft, intent
+from sql_env.worlds.intents.base import Asker, Draft, intent, need
 from sql_env.worlds.intents.filtering import COUNT_PHRASINGS, count_words
 from sql_env.worlds.intents.joins import JOIN_LIST_PHRASINGS, related
 from sql_env.worlds.query import Query, at
@@ -47,16 +47,11 @@ def _followed(
     return bare, ask.subject(first.source, Saying("verb", f"{first.verb.spec} {some}"))
 
 
-def _listed(ask: Asker, tables: int) -> Draft | None:
-    chain = _chain(ask, tables)
-    if chain is None:
-        return None
-    first, second = chain
+def _listed(ask: Asker, tables: int) -> Draft:
+    first, second = need(_chain(ask, tables))
     table = first.source
     query = Query([table], display_sql(table), distinct=first.many or second.many)
-    followed = _followed(ask, query, first, second)
-    if followed is None:
-        return None
+    followed = need(_followed(ask, query, first, second))
     bare, subject = followed
     return ask.draft(
         query,
@@ -70,26 +65,23 @@ def _listed(ask: Asker, tables: int) -> Draft | None:
 
 
 @intent("hard", *JOIN_LIST_PHRASINGS)
-def chain_of_three(ask: Asker) -> Draft | None:
+def chain_of_three(ask: Asker) -> Draft:
     return _listed(ask, 3)
 
 
 @intent("extra", *JOIN_LIST_PHRASINGS)
-def chain_of_four(ask: Asker) -> Draft | None:
+def chain_of_four(ask: Asker) -> Draft:
     return _listed(ask, 4)
 
 
 @intent("hard", *COUNT_PHRASINGS)
-def chain_count(ask: Asker) -> Draft | None:
-    chain = _chain(ask, 3)
-    if chain is None:
-        return None
-    first, second = chain
+def chain_count(ask: Asker) -> Draft:
+    first, second = need(_chain(ask, 3))
     key = at(0, first.source.key_name)
     count = f"count(DISTINCT {key})" if first.many or second.many else "count(*)"
     query = Query([first.source], [count])
-    followed = _followed(ask, query, first, second)
-    return ask.draft(query, differs=[followed[0]], **count_words(followed[1])) if followed else None
+    plain, subject = need(_followed(ask, query, first, second))
+    return ask.draft(query, differs=[plain], **count_words(subject))
 
 
 @intent(
@@ -101,16 +93,11 @@ def chain_count(ask: Asker) -> Draft | None:
     "Looking only at {np}, what is the {agg}?",
     "Report the {agg} over all {np}.",
 )
-def chain_aggregate(ask: Asker) -> Draft | None:
-    chain = _chain(ask, 3, one_way=True)
-    column = ask.column(chain[0].source, "number") if chain else None
-    if chain is None or column is None:
-        return None
+def chain_aggregate(ask: Asker) -> Draft:
+    chain = need(_chain(ask, 3, one_way=True))
+    column = need(ask.column(chain[0].source, "number"))
     function = ask.rng.choice(["avg", "max", "min"] + ["sum"] * column.spec.additive)
     query = Query([chain[0].source], [f"{function}({at(0, column)})"])
-    followed = _followed(ask, query, *chain)
-    if followed is None:
-        return None
-    bare, subject = followed
+    bare, subject = need(_followed(ask, query, *chain))
     agg = f"{ask.one_of(*AGGREGATES[function])} {column.spec.words[0]}"
     return ask.draft(query, differs=[bare], agg=agg, np=subject.phrase())

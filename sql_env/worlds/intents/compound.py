@@ -8,7 +8,7 @@ from typing import NamedTuple
 from sql_env.worlds.english import Saying, with_article
 from sql_env.worlds.intents.absence import refers_always
 from sql_env.worlds.intents.aggregates import AGGREGATES, aggregate_of
-from sql_env.worlds.intents.base import ORDERABLE, Asker, Draft, superlative
+from sql_env.worlds.intents.base import ORDERABLE, Asker, Draft, NotOffered, need, superlative
 from sql_env.worlds.intents.existing import existing_intent
 from sql_env.worlds.intents.filtering import COUNT_PHRASINGS, count_words
 from sql_env.worlds.intents.nested import NAMES_PHRASINGS, names_words, of_the_first
@@ -52,15 +52,15 @@ def _aggregate(ask: Asker, table: WorldTable) -> _Aggregate | None:
     return _Aggregate(column, f"{function}({at(0, column)})", words)
 
 
-def _aggregate_over(ask: Asker, *, having: bool, such: bool) -> Draft | None:
+def _aggregate_over(ask: Asker, *, having: bool, such: bool) -> Draft:
     """A number over those that have a target, or have none; perhaps one with a property."""
-    relation = ask.relation(many=True, hops=1)
-    if relation is None or (relation.complete and not such):
-        return None
+    relation = need(ask.relation(many=True, hops=1))
+    if relation.complete and not such:
+        raise NotOffered
     number = _aggregate(ask, relation.source)
     condition = ask.condition(relation.target, share=(0.05, 0.6)) if such else None
     if number is None or (such and condition is None) or not (having or refers_always(relation)):
-        return None
+        raise NotOffered
     query = Query([relation.source], [number.sql])
     differs = [query.sql]
     things = ask.subject(relation.target, *([condition.saying] if condition else []))
@@ -80,22 +80,22 @@ def _aggregate_over(ask: Asker, *, having: bool, such: bool) -> Draft | None:
 
 
 @existing_intent("hard", *_AGGREGATE_PHRASINGS)
-def aggregate_with_any(ask: Asker) -> Draft | None:
+def aggregate_with_any(ask: Asker) -> Draft:
     return _aggregate_over(ask, having=True, such=False)
 
 
 @existing_intent("hard", *_AGGREGATE_PHRASINGS)
-def aggregate_with_such(ask: Asker) -> Draft | None:
+def aggregate_with_such(ask: Asker) -> Draft:
     return _aggregate_over(ask, having=True, such=True)
 
 
 @existing_intent("extra", *_AGGREGATE_PHRASINGS)
-def aggregate_without_any(ask: Asker) -> Draft | None:
+def aggregate_without_any(ask: Asker) -> Draft:
     return _aggregate_over(ask, having=False, such=False)
 
 
 @existing_intent("extra", *_AGGREGATE_PHRASINGS)
-def aggregate_without_such(ask: Asker) -> Draft | None:
+def aggregate_without_such(ask: Asker) -> Draft:
     return _aggregate_over(ask, having=False, such=True)
 
 
@@ -108,15 +108,13 @@ def aggregate_without_such(ask: Asker) -> Draft | None:
     "Show the {first} together with the {second} of the {np}.",
     "Return the {first} and the {second} of the {np}.",
 )
-def filtered_two_aggregates(ask: Asker) -> Draft | None:
-    table = ask.table(kinds=("number",))
-    first = _aggregate(ask, table) if table else None
-    second = _aggregate(ask, table) if table else None
-    if table is None or first is None or second is None or first.sql == second.sql:
-        return None
-    condition = ask.condition(table, without=(first.column, second.column, *table.display))
-    if condition is None:
-        return None
+def filtered_two_aggregates(ask: Asker) -> Draft:
+    table = need(ask.table(kinds=("number",)))
+    first = _aggregate(ask, table)
+    second = need(_aggregate(ask, table))
+    if first is None or first.sql == second.sql:
+        raise NotOffered
+    condition = need(ask.condition(table, without=(first.column, second.column, *table.display)))
     query = Query([table], [first.sql, second.sql])
     differs = [query.sql]
     query.where = [condition.sql()]
@@ -128,22 +126,19 @@ def filtered_two_aggregates(ask: Asker) -> Draft | None:
 
 
 @existing_intent("hard", *SUPERLATIVE_PHRASINGS)
-def superlative_filtered_columns(ask: Asker) -> Draft | None:
+def superlative_filtered_columns(ask: Asker) -> Draft:
     return superlative_of(ask, conditioned=True, extra_column=True)
 
 
 @existing_intent("medium", *TOP_PHRASINGS)
-def top_columns(ask: Asker) -> Draft | None:
+def top_columns(ask: Asker) -> Draft:
     return top_of(ask, extra_column=True)
 
 
 @existing_intent("hard", *COUNT_PHRASINGS)
-def count_of_the_extreme(ask: Asker) -> Draft | None:
+def count_of_the_extreme(ask: Asker) -> Draft:
     """How many have to do with the one that is first in something."""
-    found = of_the_first(ask)
-    if found is None:
-        return None
-    table, condition, saying, ties = found
+    table, condition, saying, ties = need(of_the_first(ask))
     query = Query([table], ["count(*)"], where=[condition])
     return Draft(query.sql, count_words(ask.subject(table, saying)), (), ties, 1)
 
@@ -159,13 +154,11 @@ def _more_than(column: WorldColumn, up: bool, other: str) -> Saying:
     return Saying("have", f"{more} than {other}")
 
 
-def _beyond_the_first(ask: Asker, counted: bool) -> Draft | None:
+def _beyond_the_first(ask: Asker, counted: bool) -> Draft:
     """Those that have more of something than the one that is first in something else."""
-    table = ask.table(kinds=("number",))
-    column = ask.column(table, "number", full=True) if table else None
-    key = ask.column(table, *ORDERABLE, full=True, without=[column]) if table and column else None
-    if table is None or column is None or key is None:
-        return None
+    table = need(ask.table(kinds=("number",)))
+    column = need(ask.column(table, "number", full=True))
+    key = need(ask.column(table, *ORDERABLE, full=True, without=[column]))
     top, up = ask.rng.random() < 0.65, ask.rng.random() < 0.6
     order = [at(0, key) + (" DESC" if top else "")]
     inner = Query([table], [at(0, column)], order=order, limit=1)
@@ -177,10 +170,10 @@ def _beyond_the_first(ask: Asker, counted: bool) -> Draft | None:
 
 
 @existing_intent("hard", *COUNT_PHRASINGS)
-def count_beyond_the_first(ask: Asker) -> Draft | None:
+def count_beyond_the_first(ask: Asker) -> Draft:
     return _beyond_the_first(ask, counted=True)
 
 
 @existing_intent("hard", *NAMES_PHRASINGS)
-def beyond_the_first(ask: Asker) -> Draft | None:
+def beyond_the_first(ask: Asker) -> Draft:
     return _beyond_the_first(ask, counted=False)

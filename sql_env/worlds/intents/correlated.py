@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from sql_env.worlds.english import Saying, with_article
-from sql_env.worlds.intents.base import Asker, Draft, intent, superlative
+from sql_env.worlds.intents.base import Asker, Draft, NotOffered, intent, need, superlative
 from sql_env.worlds.intents.nested import NAMES_PHRASINGS, names_words
 from sql_env.worlds.partners import partners
 from sql_env.worlds.query import Query, at
@@ -31,12 +31,12 @@ def _inner(table: WorldTable, select: str) -> Query:
     "Show the {names} of all {np} whose {column} lies {side} the average for the same {group}.",
     "Give the {name} of every {one} whose {column} is {side} the mean of the same {group}.",
 )
-def above_own_group(ask: Asker) -> Draft | None:
-    table = ask.table(kinds=("number",))
-    column = ask.column(table, "number", full=True) if table else None
-    group = ask.column(table, "category", full=True) if table else None
-    if table is None or column is None or group is None:
-        return None
+def above_own_group(ask: Asker) -> Draft:
+    table = need(ask.table(kinds=("number",)))
+    column = ask.column(table, "number", full=True)
+    group = need(ask.column(table, "category", full=True))
+    if column is None:
+        raise NotOffered
     up = ask.rng.random() < 0.65
     inner = _inner(table, f"avg({at(0, column)})")
     inner.where = [f"{at(0, group)} = T1.{group.name}"]
@@ -66,12 +66,12 @@ def above_own_group(ask: Asker) -> Draft | None:
     "What are the {group}, {name} and {column} of the {best} in each {group}?",
     "Give every {group} together with the {name} and the {column} of its {best}.",
 )
-def best_of_group(ask: Asker) -> Draft | None:
-    table = ask.table(named=True, kinds=("number",))
-    column = ask.column(table, "number", full=True) if table else None
-    group = ask.column(table, "category", full=True) if table else None
-    if table is None or column is None or group is None:
-        return None
+def best_of_group(ask: Asker) -> Draft:
+    table = need(ask.table(named=True, kinds=("number",)))
+    column = ask.column(table, "number", full=True)
+    group = need(ask.column(table, "category", full=True))
+    if column is None:
+        raise NotOffered
     top = ask.rng.random() < 0.65
     inner = _inner(table, f"{'max' if top else 'min'}({at(0, column)})")
     inner.where = [f"{at(0, group)} = T1.{group.name}"]
@@ -84,7 +84,7 @@ def best_of_group(ask: Asker) -> Draft | None:
         best.setdefault(key, []).append(value)
     extremes = {key: max(values) if top else min(values) for key, values in best.items()}
     if any(values.count(extremes[key]) > 1 for key, values in best.items()):
-        return None
+        raise NotOffered
     return ask.draft(
         query,
         group=group.spec.words[0],
@@ -94,7 +94,7 @@ def best_of_group(ask: Asker) -> Draft | None:
     )
 
 
-def _exists(ask: Asker, relation: Relation, negated: bool) -> Draft | None:
+def _exists(ask: Asker, relation: Relation, negated: bool) -> Draft:
     table, target = relation.source, relation.target
     hop = relation.hops[0]
     inner = _inner(target, "1")
@@ -103,9 +103,7 @@ def _exists(ask: Asker, relation: Relation, negated: bool) -> Draft | None:
     if negated and not relation.complete and ask.rng.random() < 0.5:
         pass
     else:
-        condition = ask.condition(target, share=(0.05, 0.5))
-        if condition is None:
-            return None
+        condition = need(ask.condition(target, share=(0.05, 0.5)))
         inner.where.append(condition.sql())
         things = things.narrowed(condition.saying)
     query = _outer(table)
@@ -122,15 +120,13 @@ def _exists(ask: Asker, relation: Relation, negated: bool) -> Draft | None:
 
 
 @intent("hard", *NAMES_PHRASINGS)
-def exists_such(ask: Asker) -> Draft | None:
-    relation = ask.relation(many=True, hops=1)
-    return _exists(ask, relation, negated=False) if relation else None
+def exists_such(ask: Asker) -> Draft:
+    return _exists(ask, need(ask.relation(many=True, hops=1)), negated=False)
 
 
 @intent("hard", *NAMES_PHRASINGS)
-def exists_none(ask: Asker) -> Draft | None:
-    relation = ask.relation(many=True, hops=1)
-    return _exists(ask, relation, negated=True) if relation else None
+def exists_none(ask: Asker) -> Draft:
+    return _exists(ask, need(ask.relation(many=True, hops=1)), negated=True)
 
 
 @intent(
@@ -145,10 +141,10 @@ def exists_none(ask: Asker) -> Draft | None:
     " each.",
     "Return the {name} of each {one} and the number of {its_own}, keeping the {np} with none.",
 )
-def count_with_zero(ask: Asker) -> Draft | None:
-    relation = ask.relation(many=True, hops=1, named_source=True)
-    if relation is None or relation.complete:
-        return None
+def count_with_zero(ask: Asker) -> Draft:
+    relation = need(ask.relation(many=True, hops=1, named_source=True))
+    if relation.complete:
+        raise NotOffered
     table, target = relation.source, relation.target
     inner = _inner(target, "count(*)")
     inner.where = [f"{at(0, relation.hops[0].right_column)} = T1.{table.key_name}"]
@@ -179,15 +175,15 @@ def count_with_zero(ask: Asker) -> Draft | None:
     "List the {names} of all {np} that are the {best} in their {group}.",
     "Give the {name} of each {group}'s {best}.",
 )
-def extreme_of_group(ask: Asker) -> Draft | None:
-    table = ask.table(named=True)
-    column = ask.column(table, "number", "year", "date", full=True) if table else None
-    group = ask.column(table, "category", full=True) if table else None
-    if table is None or column is None or group is None:
-        return None
+def extreme_of_group(ask: Asker) -> Draft:
+    table = need(ask.table(named=True))
+    column = ask.column(table, "number", "year", "date", full=True)
+    group = need(ask.column(table, "category", full=True))
+    if column is None:
+        raise NotOffered
     top = ask.rng.random() < 0.65
     if not (column.spec.most if top else column.spec.least):
-        return None
+        raise NotOffered
     inner = _inner(table, f"{'max' if top else 'min'}({at(0, column)})")
     inner.where = [f"{at(0, group)} = T1.{group.name}"]
     query = _outer(table)

@@ -8,14 +8,22 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from sql_env.worlds.english import listing, plural
-from sql_env.worlds.intents.base import ORDERABLE, Asker, Draft, Intent, direction_words
+from sql_env.worlds.intents.base import (
+    ORDERABLE,
+    Asker,
+    Draft,
+    Intent,
+    NotOffered,
+    direction_words,
+    need,
+)
 from sql_env.worlds.intents.grouping import bound_on_count
 from sql_env.worlds.query import Query, at
 from sql_env.worlds.world import Relation, WorldColumn
 
 EXISTING_INTENTS: dict[str, Intent] = {}
 
-_Make = Callable[[Asker], Draft | None]
+_Make = Callable[[Asker], Draft]
 
 
 def existing_intent(level: str, *phrasings: str) -> Callable[[_Make], _Make]:
@@ -54,15 +62,10 @@ def _several(ask: Asker) -> tuple[Query, list[WorldColumn], str, str] | None:
     "Sort all the {np} {how} and give the {column} of each.",
     "Show the {column} of every {one} {how}.",
 )
-def several_ordered(ask: Asker) -> Draft | None:
-    found = _several(ask)
-    if found is None:
-        return None
-    query, _, columns, column = found
+def several_ordered(ask: Asker) -> Draft:
+    query, _, columns, column = need(_several(ask))
     table = query.tables[0]
-    key = ask.column(table, *ORDERABLE, full=True)
-    if key is None:
-        return None
+    key = need(ask.column(table, *ORDERABLE, full=True))
     down = ask.rng.random() < 0.5
     query.order = [at(0, key) + (" DESC" if down else "")]
     subject = ask.subject(table)
@@ -86,15 +89,10 @@ def several_ordered(ask: Asker) -> Draft | None:
     "Find the {columns} of all {np}.",
     "Return the {column} of every {one}.",
 )
-def several_filtered(ask: Asker) -> Draft | None:
-    found = _several(ask)
-    if found is None:
-        return None
-    query, shown, columns, column = found
+def several_filtered(ask: Asker) -> Draft:
+    query, shown, columns, column = need(_several(ask))
     table = query.tables[0]
-    condition = ask.condition(table, without=(*shown, *table.display))
-    if condition is None:
-        return None
+    condition = need(ask.condition(table, without=(*shown, *table.display)))
     bare = query.sql
     query.where.append(condition.sql())
     subject = ask.subject(table, condition.saying)
@@ -126,11 +124,8 @@ def _referred(ask: Asker) -> tuple[Relation, Query] | None:
     "Show the {id} of the {one} with the largest number of {things}.",
     "Give the {id} of the {one} with the greatest number of {things}.",
 )
-def key_with_most(ask: Asker) -> Draft | None:
-    found = _referred(ask)
-    if found is None:
-        return None
-    relation, query = found
+def key_with_most(ask: Asker) -> Draft:
+    relation, query = need(_referred(ask))
     query.order, query.limit = ["count(*) DESC"], 1
     return ask.draft(query, **_key_words(ask, relation))
 
@@ -144,17 +139,14 @@ def key_with_most(ask: Asker) -> Draft | None:
     "Give the {ids} of {np} with {bound} {things}.",
     "Return the {ids} of the {np} that have {bound} {things}.",
 )
-def keys_with_bound(ask: Asker) -> Draft | None:
-    found = _referred(ask)
-    if found is None:
-        return None
-    relation, query = found
+def keys_with_bound(ask: Asker) -> Draft:
+    relation, query = need(_referred(ask))
     counts: dict[object, int] = {}
     for source, _ in relation.pairs:
         counts[source] = counts.get(source, 0) + 1
-    bound = bound_on_count(ask, list(counts.values()))
-    if bound is None or (bound[0][0] == "<" and not relation.complete):
-        return None
+    bound = need(bound_on_count(ask, list(counts.values())))
+    if bound[0][0] == "<" and not relation.complete:
+        raise NotOffered
     query.having = [f"count(*) {bound[0]}"]
     return ask.draft(query, bound=bound[1], **_key_words(ask, relation))
 
@@ -168,10 +160,10 @@ def keys_with_bound(ask: Asker) -> Draft | None:
     "Show all {one} {ids} and the number of {things} in each {one}.",
     "Return the {ids} of the {np} along with the number of {things} corresponding to each.",
 )
-def keys_with_count(ask: Asker) -> Draft | None:
-    found = _referred(ask)
-    if found is None or not found[0].complete:
-        return None
+def keys_with_count(ask: Asker) -> Draft:
+    found = need(_referred(ask))
+    if not found[0].complete:
+        raise NotOffered
     relation, query = found
     query.select.append("count(*)")
     return ask.draft(query, **_key_words(ask, relation))

@@ -4,12 +4,7 @@ from __future__ import annotations
 
 from sql_env.worlds.condition_forms import Condition
 from sql_env.worlds.english import plural
-from sql_env.worlds.intents.base import (
-    ORDERABLE,
-    Asker,
-    Draft,
-    intent,
-)
+from sql_env.worlds.intents.base import ORDERABLE, Asker, Draft, NotOffered, intent, need
 from sql_env.worlds.query import Query, at
 from sql_env.worlds.subjects import Subject, display_sql, names_of
 from sql_env.worlds.world import WorldTable
@@ -28,15 +23,11 @@ LIST_PHRASINGS = (
 
 def _filtered_list(
     ask: Asker, forms: tuple[str, ...] = (), several: bool = False, named: bool = False
-) -> Draft | None:
-    table = ask.table(named=named)
-    if table is None:
-        return None
+) -> Draft:
+    table = need(ask.table(named=named))
     conditions: list[Condition] = []
     for _ in range(2 if several else 1):
-        condition = ask.condition(table, forms=forms, without=[c.column for c in conditions])
-        if condition is None:
-            return None
+        condition = need(ask.condition(table, forms=forms, without=[c.column for c in conditions]))
         conditions.append(condition)
     query = Query([table], display_sql(table))
     differs = [query.sql]
@@ -59,27 +50,27 @@ def _filtered_list(
 
 
 @intent("easy", *LIST_PHRASINGS)
-def filtered_list(ask: Asker) -> Draft | None:
+def filtered_list(ask: Asker) -> Draft:
     return _filtered_list(ask)
 
 
 @intent("medium", *LIST_PHRASINGS)
-def filtered_list_two(ask: Asker) -> Draft | None:
+def filtered_list_two(ask: Asker) -> Draft:
     return _filtered_list(ask, several=True)
 
 
 @intent("medium", *LIST_PHRASINGS)
-def filtered_by_text(ask: Asker) -> Draft | None:
+def filtered_by_text(ask: Asker) -> Draft:
     return _filtered_list(ask, forms=("like", "in_year"), named=True)
 
 
 @intent("easy", *LIST_PHRASINGS)
-def filtered_by_absence(ask: Asker) -> Draft | None:
+def filtered_by_absence(ask: Asker) -> Draft:
     return _filtered_list(ask, forms=("null", "not_null"))
 
 
 @intent("easy", *LIST_PHRASINGS)
-def filtered_by_range(ask: Asker) -> Draft | None:
+def filtered_by_range(ask: Asker) -> Draft:
     return _filtered_list(ask, forms=("between", "in"))
 
 
@@ -93,16 +84,12 @@ def filtered_by_range(ask: Asker) -> Draft | None:
     "Return the {names} of all {np}.",
     "Give the {names} of those {np}.",
 )
-def filtered_or(ask: Asker) -> Draft | None:
-    table = ask.table(named=True)
-    if table is None:
-        return None
-    first = ask.condition(table, share=(0.03, 0.35))
-    second = ask.condition(table, share=(0.03, 0.35), without=[first.column]) if first else None
-    if first is None or second is None:
-        return None
+def filtered_or(ask: Asker) -> Draft:
+    table = need(ask.table(named=True))
+    first = need(ask.condition(table, share=(0.03, 0.35)))
+    second = need(ask.condition(table, share=(0.03, 0.35), without=[first.column]))
     if "whose" in (first.saying.kind, second.saying.kind):
-        return None
+        raise NotOffered
     query = Query([table], display_sql(table), where=[f"{first.sql()} OR {second.sql()}"])
     differs = [
         Query([table], display_sql(table), where=[condition.sql()]).sql
@@ -129,14 +116,10 @@ def filtered_or(ask: Asker) -> Draft | None:
     "Which {plain} {vp}? Show their {names} and {columns}.",
     "For each {one}, return the {name} and the {column}.",
 )
-def filtered_columns(ask: Asker) -> Draft | None:
-    table = ask.table(named=True)
-    column = ask.column(table, *ORDERABLE, "category", "text") if table else None
-    if table is None or column is None:
-        return None
-    condition = ask.condition(table, without=[column])
-    if condition is None:
-        return None
+def filtered_columns(ask: Asker) -> Draft:
+    table = need(ask.table(named=True))
+    column = need(ask.column(table, *ORDERABLE, "category", "text"))
+    condition = need(ask.condition(table, without=[column]))
     query = Query([table], [*display_sql(table), at(0, column)])
     differs = [query.sql]
     query.where.append(condition.sql())
@@ -168,15 +151,11 @@ COUNT_PHRASINGS = (
 )
 
 
-def _filtered_count(ask: Asker, number: int) -> Draft | None:
-    table = ask.table()
-    if table is None:
-        return None
+def _filtered_count(ask: Asker, number: int) -> Draft:
+    table = need(ask.table())
     conditions: list[Condition] = []
     for _ in range(number):
-        condition = ask.condition(table, without=[c.column for c in conditions])
-        if condition is None:
-            return None
+        condition = need(ask.condition(table, without=[c.column for c in conditions]))
         conditions.append(condition)
     query = Query([table], ["count(*)"], where=[c.sql() for c in conditions])
     differs = [Query([table], ["count(*)"], where=[c.sql()]).sql for c in conditions]
@@ -191,12 +170,12 @@ def count_words(subject: Subject) -> dict[str, str]:
 
 
 @intent("easy", *COUNT_PHRASINGS)
-def filtered_count(ask: Asker) -> Draft | None:
+def filtered_count(ask: Asker) -> Draft:
     return _filtered_count(ask, 1)
 
 
 @intent("medium", *COUNT_PHRASINGS)
-def filtered_count_two(ask: Asker) -> Draft | None:
+def filtered_count_two(ask: Asker) -> Draft:
     return _filtered_count(ask, 2)
 
 
@@ -213,11 +192,9 @@ def _disjoint(ask: Asker) -> tuple[WorldTable, Condition, Condition] | None:
 
 
 @intent("medium", *LIST_PHRASINGS, may_be_empty=True)
-def nothing_found(ask: Asker) -> Draft | None:
+def nothing_found(ask: Asker) -> Draft:
     """An empty list, on purpose: an agent must be able to answer that there is none."""
-    found = _disjoint(ask)
-    if found is None:
-        return None
+    found = need(_disjoint(ask))
     table, *conditions = found
     query = Query([table], display_sql(table), where=[c.sql() for c in conditions])
     subject = ask.subject(table, *(c.saying for c in conditions))
@@ -233,11 +210,9 @@ def nothing_found(ask: Asker) -> Draft | None:
 
 
 @intent("medium", *COUNT_PHRASINGS, may_be_empty=True)
-def none_counted(ask: Asker) -> Draft | None:
+def none_counted(ask: Asker) -> Draft:
     """A count of zero, on purpose."""
-    found = _disjoint(ask)
-    if found is None:
-        return None
+    found = need(_disjoint(ask))
     table, *conditions = found
     query = Query([table], ["count(*)"], where=[c.sql() for c in conditions])
     return ask.draft(query, **count_words(ask.subject(table, *(c.saying for c in conditions))))
@@ -252,14 +227,10 @@ def none_counted(ask: Asker) -> Draft | None:
     "Show the different {columns} found among {np}, each one once.",
     "Give the unique {columns} of all {np}.",
 )
-def distinct_filtered(ask: Asker) -> Draft | None:
-    table = ask.table(kinds=("category",))
-    column = ask.column(table, "category", full=True) if table else None
-    if table is None or column is None:
-        return None
-    condition = ask.condition(table, without=(column, *table.display))
-    if condition is None:
-        return None
+def distinct_filtered(ask: Asker) -> Draft:
+    table = need(ask.table(kinds=("category",)))
+    column = need(ask.column(table, "category", full=True))
+    condition = need(ask.condition(table, without=(column, *table.display)))
     query = Query([table], [at(0, column)], distinct=True)
     differs = [query.sql]
     query.where.append(condition.sql())

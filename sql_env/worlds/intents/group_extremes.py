@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from sql_env.worlds.english import plural
 from sql_env.worlds.intents.aggregates import AGGREGATES
-from sql_env.worlds.intents.base import (
-    Asker,
-    Draft,
-    intent,
-)
+from sql_env.worlds.intents.base import Asker, Draft, intent, need
 from sql_env.worlds.intents.grouping import grouped_by
 from sql_env.worlds.query import Query, at
 
@@ -23,11 +19,8 @@ from sql_env.worlds.query import Query, at
     "Give the {column} with the {superlative} {np}.",
     "Among the {np}, which {column} occurs {often}?",
 )
-def most_common(ask: Asker) -> Draft | None:
-    found = grouped_by(ask)
-    if found is None:
-        return None
-    table, column = found
+def most_common(ask: Asker) -> Draft:
+    table, column = need(grouped_by(ask))
     top = ask.rng.random() < 0.7
     query = Query(
         [table],
@@ -38,9 +31,7 @@ def most_common(ask: Asker) -> Draft | None:
     )
     subject = ask.subject(table)
     if ask.rng.random() < 0.25:
-        condition = ask.condition(table, without=(column, *table.display), share=(0.2, 0.8))
-        if condition is None:
-            return None
+        condition = need(ask.condition(table, without=(column, *table.display), share=(0.2, 0.8)))
         query.where.append(condition.sql())
         subject = subject.narrowed(condition.saying)
     return ask.draft(
@@ -62,11 +53,8 @@ def most_common(ask: Asker) -> Draft | None:
     "Give the {column} that has the {superlative} {np} as well as the number of {np} it has.",
     "Return the {most} {column} among {np} and how many {np} share it.",
 )
-def most_common_with_count(ask: Asker) -> Draft | None:
-    found = grouped_by(ask)
-    if found is None:
-        return None
-    table, column = found
+def most_common_with_count(ask: Asker) -> Draft:
+    table, column = need(grouped_by(ask))
     top = ask.rng.random() < 0.7
     query = Query(
         [table],
@@ -93,11 +81,8 @@ def most_common_with_count(ask: Asker) -> Draft | None:
     "Give the {columns} and how many {np} each has, {how}.",
     "What is the number of {np} for each {column}, {how}?",
 )
-def group_ordered(ask: Asker) -> Draft | None:
-    found = grouped_by(ask)
-    if found is None:
-        return None
-    table, column = found
+def group_ordered(ask: Asker) -> Draft:
+    table, column = need(grouped_by(ask))
     down = ask.rng.random() < 0.6
     query = Query(
         [table],
@@ -124,11 +109,9 @@ def group_ordered(ask: Asker) -> Draft | None:
     "Grouping the {np} by {column}, which {column} comes out with the {end} {agg}?",
     "Give the {column} for which the {agg} of the {np} is {end}.",
 )
-def top_group(ask: Asker) -> Draft | None:
-    found = grouped_by(ask)
-    number = ask.column(found[0], "number", full=True) if found else None
-    if found is None or number is None:
-        return None
+def top_group(ask: Asker) -> Draft:
+    found = need(grouped_by(ask))
+    number = need(ask.column(found[0], "number", full=True))
     table, column = found
     function = "sum" if number.spec.additive and ask.rng.random() < 0.5 else "avg"
     top = ask.rng.random() < 0.65

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sql_env.worlds.english import number_word, plural
 from sql_env.worlds.intents.aggregates import AGGREGATES
-from sql_env.worlds.intents.base import Asker, Draft, intent
+from sql_env.worlds.intents.base import Asker, Draft, NotOffered, intent, need
 from sql_env.worlds.query import Query, at, literal
 from sql_env.worlds.speaking import threshold
 from sql_env.worlds.world import WorldColumn, WorldTable
@@ -34,11 +34,8 @@ def _counts(column: WorldColumn) -> list[int]:
     "Give each {column} and how many {np} it has.",
     "Break the {np} down by {column}: how many are there of each?",
 )
-def group_count(ask: Asker) -> Draft | None:
-    found = grouped_by(ask)
-    if found is None:
-        return None
-    table, column = found
+def group_count(ask: Asker) -> Draft:
+    table, column = need(grouped_by(ask))
     select = [at(0, column), "count(*)"]
     if ask.rng.random() < 0.3:
         select.reverse()
@@ -56,11 +53,9 @@ def group_count(ask: Asker) -> Draft | None:
     "Give me each {column} and the {agg} of the {np} in it.",
     "By {column}, what is the {agg} of the {np}?",
 )
-def group_aggregate(ask: Asker) -> Draft | None:
-    found = grouped_by(ask)
-    number = ask.column(found[0], "number", full=True) if found else None
-    if found is None or number is None:
-        return None
+def group_aggregate(ask: Asker) -> Draft:
+    found = need(grouped_by(ask))
+    number = need(ask.column(found[0], "number", full=True))
     table, column = found
     function = ask.rng.choice(["avg", "max", "min"] + ["sum"] * number.spec.additive)
     query = Query([table], [at(0, column), f"{function}({at(0, number)})"], group=[at(0, column)])
@@ -81,11 +76,9 @@ def group_aggregate(ask: Asker) -> Draft | None:
     "Group the {np} by {column}; what are the {first} and {second} {number} in each group?",
     "Give the {column} and the {first} and {second} {number} of its {np}.",
 )
-def group_two_aggregates(ask: Asker) -> Draft | None:
-    found = grouped_by(ask)
-    number = ask.column(found[0], "number", full=True) if found else None
-    if found is None or number is None:
-        return None
+def group_two_aggregates(ask: Asker) -> Draft:
+    found = need(grouped_by(ask))
+    number = need(ask.column(found[0], "number", full=True))
     table, column = found
     words = {"avg": "average", "max": "maximum", "min": "minimum"}
     first, second = ask.rng.sample(sorted(words), 2)
@@ -130,21 +123,16 @@ def bound_on_count(ask: Asker, counts: list[int]) -> tuple[str, str, int] | None
     "Give the {columns} for which there are {bound} {np}.",
     "For which {columns} are {bound} {np} recorded?",
 )
-def group_having(ask: Asker) -> Draft | None:
-    found = grouped_by(ask, least=3)
-    if found is None:
-        return None
-    table, column = found
-    bound = bound_on_count(ask, _counts(column))
-    if bound is None or bound[2] == 1:
-        return None
+def group_having(ask: Asker) -> Draft:
+    table, column = need(grouped_by(ask, least=3))
+    bound = need(bound_on_count(ask, _counts(column)))
+    if bound[2] == 1:
+        raise NotOffered
     query = Query([table], [at(0, column)], group=[at(0, column)], having=[f"count(*) {bound[0]}"])
     subject = ask.subject(table)
     # With a condition on the rows, "fewer than" would have to count groups that are gone.
     if bound[0][0] == ">" and ask.rng.random() < 0.3:
-        condition = ask.condition(table, without=(column, *table.display), share=(0.3, 0.9))
-        if condition is None:
-            return None
+        condition = need(ask.condition(table, without=(column, *table.display), share=(0.3, 0.9)))
         query.where.append(condition.sql())
         subject = subject.narrowed(condition.saying)
     word = ask.one_of(*column.spec.words)
@@ -161,11 +149,9 @@ def group_having(ask: Asker) -> Draft | None:
     "Give the {columns} whose {np} average {above} {value} in {number}.",
     "What are the {columns} for which the mean {number} of the {np} is {above} {value}?",
 )
-def group_having_average(ask: Asker) -> Draft | None:
-    found = grouped_by(ask, least=3)
-    number = ask.column(found[0], "number", full=True) if found else None
-    if found is None or number is None:
-        return None
+def group_having_average(ask: Asker) -> Draft:
+    found = need(grouped_by(ask, least=3))
+    number = need(ask.column(found[0], "number", full=True))
     table, column = found
     value = threshold(number, ask.rng, 0.4, 0.65)
     up = ask.rng.random() < 0.6
@@ -199,14 +185,9 @@ def group_having_average(ask: Asker) -> Draft | None:
     "Give the number of {np} by {column}.",
     "List the {columns} of {np} and how many there are of each.",
 )
-def group_filtered(ask: Asker) -> Draft | None:
-    found = grouped_by(ask)
-    if found is None:
-        return None
-    table, column = found
-    condition = ask.condition(table, without=(column, *table.display), share=(0.2, 0.8))
-    if condition is None:
-        return None
+def group_filtered(ask: Asker) -> Draft:
+    table, column = need(grouped_by(ask))
+    condition = need(ask.condition(table, without=(column, *table.display), share=(0.2, 0.8)))
     query = Query(
         [table], [at(0, column), "count(*)"], where=[condition.sql()], group=[at(0, column)]
     )
@@ -231,14 +212,9 @@ def group_filtered(ask: Asker) -> Draft | None:
     "For how many {columns} are there {bound} {np}?",
     "Tell me how many {columns} have {bound} {np}.",
 )
-def count_groups(ask: Asker) -> Draft | None:
-    found = grouped_by(ask, least=4)
-    if found is None:
-        return None
-    table, column = found
-    bound = bound_on_count(ask, _counts(column))
-    if bound is None:
-        return None
+def count_groups(ask: Asker) -> Draft:
+    table, column = need(grouped_by(ask, least=4))
+    bound = need(bound_on_count(ask, _counts(column)))
     inner = Query([table], [at(0, column)], group=[at(0, column)], having=[f"count(*) {bound[0]}"])
     word = ask.one_of(*column.spec.words)
     return Draft(

@@ -8,8 +8,10 @@ from sql_env.worlds.intents.base import (
     ORDERABLE,
     Asker,
     Draft,
+    NotOffered,
     direction_words,
     intent,
+    need,
     superlative,
 )
 from sql_env.worlds.intents.joins import related
@@ -28,14 +30,10 @@ from sql_env.worlds.subjects import called, display_sql, is_row, names_of
     "Tell me the {column} of the {parent}.",
     "I need to know the {column} of the {parent}.",
 )
-def join_parent_value(ask: Asker) -> Draft | None:
-    relation = ask.relation(many=False, named_source=True)
-    if relation is None:
-        return None
+def join_parent_value(ask: Asker) -> Draft:
+    relation = need(ask.relation(many=False, named_source=True))
     target = relation.target
-    column = ask.column(target, *ORDERABLE, "category", "name", "text")
-    if column is None:
-        return None
+    column = need(ask.column(target, *ORDERABLE, "category", "name", "text"))
     row = ask.rng.randrange(relation.source.size)
     query = Query([relation.source])
     position = query.join(relation)
@@ -60,22 +58,16 @@ def join_parent_value(ask: Asker) -> Draft | None:
     "Return the {names} of {np} and the {their} of the {parents}.",
     "Pair the {name} of every {one} with the {its} of the {parent}.",
 )
-def join_pairs(ask: Asker) -> Draft | None:
-    relation = ask.relation(many=False, complete=True)
-    if relation is None:
-        return None
+def join_pairs(ask: Asker) -> Draft:
+    relation = need(ask.relation(many=False, complete=True))
     table, target = relation.source, relation.target
-    column = ask.column(target, "name", "category", *ORDERABLE, full=True)
-    if column is None:
-        return None
+    column = need(ask.column(target, "name", "category", *ORDERABLE, full=True))
     query = Query([table])
     position = query.join(relation)
     query.select = [*display_sql(table), at(position, column)]
     subject = ask.subject(table)
     if table.size > 20 or ask.rng.random() < 0.4:
-        condition = ask.condition(table)
-        if condition is None:
-            return None
+        condition = need(ask.condition(table))
         query.where.append(condition.sql())
         subject = subject.narrowed(condition.saying)
     parent = ask.subject(target).noun
@@ -103,21 +95,15 @@ def join_pairs(ask: Asker) -> Draft | None:
     "Report the {agg} over all {np}.",
     "Considering only {np}, what is the {agg}?",
 )
-def join_aggregate(ask: Asker) -> Draft | None:
-    relation = ask.relation(many=False)
-    if relation is None:
-        return None
+def join_aggregate(ask: Asker) -> Draft:
+    relation = need(ask.relation(many=False))
     table = relation.source
-    column = ask.column(table, "number")
-    if column is None:
-        return None
+    column = need(ask.column(table, "number"))
     function = ask.rng.choice(["avg", "max", "min"] + ["sum", "sum"] * column.spec.additive)
     query = Query([table], [f"{function}({at(0, column)})"])
     position = query.join(relation)
     bare = query.sql
-    saying = related(ask, relation, query, position)
-    if saying is None:
-        return None
+    saying = need(related(ask, relation, query, position))
     return ask.draft(
         query,
         differs=[bare],
@@ -135,15 +121,13 @@ def join_aggregate(ask: Asker) -> Draft | None:
     "Tell me the {column} of the {parent} {who} {verb} the {one}.",
     "I want to know the {column} of the {parent} {who} {verb} the {one}.",
 )
-def join_superlative(ask: Asker) -> Draft | None:
-    relation = ask.relation(many=True, hops=1)
-    if relation is None:
-        return None
+def join_superlative(ask: Asker) -> Draft:
+    relation = need(ask.relation(many=True, hops=1))
     child = relation.target
     ranked = ask.column(child, *ORDERABLE, full=True)
-    column = ask.column(relation.source, "name", "category", *ORDERABLE, full=True)
-    if ranked is None or column is None:
-        return None
+    column = need(ask.column(relation.source, "name", "category", *ORDERABLE, full=True))
+    if ranked is None:
+        raise NotOffered
     top = ask.rng.random() < 0.65
     query = Query([relation.source], [at(0, column)], limit=1)
     position = query.join(relation)
@@ -167,20 +151,14 @@ def join_superlative(ask: Asker) -> Draft | None:
     "Return the {names} of all {np}, sorted {how}.",
     "Sort the {np} {how}, then give their {names}.",
 )
-def join_ordered(ask: Asker) -> Draft | None:
-    relation = ask.relation(many=False)
-    if relation is None:
-        return None
+def join_ordered(ask: Asker) -> Draft:
+    relation = need(ask.relation(many=False))
     table = relation.source
-    column = ask.column(table, *ORDERABLE, full=True)
-    if column is None:
-        return None
+    column = need(ask.column(table, *ORDERABLE, full=True))
     down = ask.rng.random() < 0.5
     query = Query([table], display_sql(table), order=[at(0, column) + (" DESC" if down else "")])
     position = query.join(relation)
-    saying = related(ask, relation, query, position)
-    if saying is None:
-        return None
+    saying = need(related(ask, relation, query, position))
     return ask.draft(
         query,
         names=names_of(table),
@@ -198,21 +176,17 @@ def join_ordered(ask: Asker) -> Draft | None:
     "Show the {name} of the {one} among all {np}.",
     "Looking only at {np}, give the {name} of the {one}.",
 )
-def superlative_among(ask: Asker) -> Draft | None:
+def superlative_among(ask: Asker) -> Draft:
     """The first of those that have to do with something else."""
-    relation = ask.relation(many=False)
-    column = ask.column(relation.source, *ORDERABLE, full=True) if relation else None
-    if relation is None or column is None:
-        return None
+    relation = need(ask.relation(many=False))
+    column = need(ask.column(relation.source, *ORDERABLE, full=True))
     table = relation.source
     top = ask.rng.random() < 0.65
     query = Query([table], display_sql(table), limit=1)
     query.order = [at(0, column) + (" DESC" if top else "")]
     position = query.join(relation)
     bare = query.sql
-    saying = related(ask, relation, query, position)
-    if saying is None:
-        return None
+    saying = need(related(ask, relation, query, position))
     subject = ask.subject(table)
     return ask.draft(
         query,
@@ -232,11 +206,9 @@ def superlative_among(ask: Asker) -> Draft | None:
     "Break the {np} down by the {column} of the {parent}: how many are in each group?",
     "How many {np} are there for each {noun} {column}?",
 )
-def join_category_count(ask: Asker) -> Draft | None:
-    relation = ask.relation(many=False, hops=1)
-    column = ask.column(relation.target, "category", full=True) if relation else None
-    if relation is None or column is None:
-        return None
+def join_category_count(ask: Asker) -> Draft:
+    relation = need(ask.relation(many=False, hops=1))
+    column = need(ask.column(relation.target, "category", full=True))
     query = Query([relation.source])
     position = query.join(relation)
     query.select = [at(position, column), "count(*)"]
@@ -260,13 +232,11 @@ def join_category_count(ask: Asker) -> Draft | None:
     "Give the number of different {parents} which {back} {np}.",
     "Tell me how many different {parents} {back} {np}.",
 )
-def join_count_distinct(ask: Asker) -> Draft | None:
-    relation = ask.relation(many=False, hops=1)
-    if relation is None or not relation.back.spec:
-        return None
-    condition = ask.condition(relation.source, share=(0.1, 0.7))
-    if condition is None:
-        return None
+def join_count_distinct(ask: Asker) -> Draft:
+    relation = need(ask.relation(many=False, hops=1))
+    if not relation.back.spec:
+        raise NotOffered
+    condition = need(ask.condition(relation.source, share=(0.1, 0.7)))
     ref = relation.hops[0].left_column
     query = Query([relation.source], [f"count(DISTINCT {at(0, ref)})"], where=[condition.sql()])
     return ask.draft(

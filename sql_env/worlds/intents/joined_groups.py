@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sql_env.worlds.english import number_word
 from sql_env.worlds.intents.aggregates import AGGREGATES
-from sql_env.worlds.intents.base import Asker, Draft, intent
+from sql_env.worlds.intents.base import Asker, Draft, NotOffered, intent, need
 from sql_env.worlds.intents.grouping import bound_on_count
 from sql_env.worlds.partners import partners
 from sql_env.worlds.query import Query, at, literal
@@ -60,10 +60,8 @@ def _countable(ask: Asker, complete: bool = False) -> Relation | None:
     "Give the {name} of each {one} and the number of {its_own}.",
     "For every {one}, count {its}; show the {name} and the count.",
 )
-def join_group_count(ask: Asker) -> Draft | None:
-    relation = _countable(ask, complete=True)
-    if relation is None:
-        return None
+def join_group_count(ask: Asker) -> Draft:
+    relation = need(_countable(ask, complete=True))
     query, _ = _grouping(ask, relation, last=False)
     query.select.append("count(*)")
     subject = ask.subject(relation.source)
@@ -90,11 +88,9 @@ def join_group_count(ask: Asker) -> Draft | None:
     "Give the {name} of each {one} and the {agg} of {its}.",
     "Return the {names} of all {np} together with the {agg} of {their}.",
 )
-def join_group_aggregate(ask: Asker) -> Draft | None:
-    relation = ask.relation(many=True, hops=1, named_source=True, complete=True)
-    column = ask.column(relation.target, "number", full=True) if relation else None
-    if relation is None or column is None:
-        return None
+def join_group_aggregate(ask: Asker) -> Draft:
+    relation = need(ask.relation(many=True, hops=1, named_source=True, complete=True))
+    column = need(ask.column(relation.target, "number", full=True))
     function = ask.rng.choice(["avg", "max", "min"] + ["sum"] * column.spec.additive)
     query, position = _grouping(ask, relation)
     query.select.append(f"{function}({at(position, column)})")
@@ -120,14 +116,12 @@ def join_group_aggregate(ask: Asker) -> Draft | None:
     "Give me the {names} of those {np} {who} {verb} {bound} {things}.",
     "Return the {names} of the {np} {who} {verb} {bound} {things}.",
 )
-def join_having(ask: Asker) -> Draft | None:
-    relation = _countable(ask)
-    if relation is None:
-        return None
+def join_having(ask: Asker) -> Draft:
+    relation = need(_countable(ask))
     counts = _counted(relation)
-    bound = bound_on_count(ask, [count for count in counts.values() if count])
-    if bound is None or (bound[0][0] == "<" and 0 in counts.values()):
-        return None
+    bound = need(bound_on_count(ask, [count for count in counts.values() if count]))
+    if bound[0][0] == "<" and 0 in counts.values():
+        raise NotOffered
     query, _ = _grouping(ask, relation, last=False)
     query.having = [f"count(*) {bound[0]}"]
     subject = ask.subject(relation.source)
@@ -155,17 +149,13 @@ def join_having(ask: Asker) -> Draft | None:
     "Of all {np}, which one {verbs} the {most} {things}? Return the {name}.",
     "I would like the {name} of the {one} {who} {verbs} the {most} {things}.",
 )
-def join_most(ask: Asker) -> Draft | None:
-    relation = _countable(ask)
-    if relation is None:
-        return None
+def join_most(ask: Asker) -> Draft:
+    relation = need(_countable(ask))
     top = ask.rng.random() < 0.75 or not relation.complete
     query, position = _grouping(ask, relation, last=False)
     things = ask.subject(relation.target)
     if len(relation.hops) == 1 and ask.rng.random() < 0.25 and top:
-        condition = ask.condition(relation.target, share=(0.2, 0.8))
-        if condition is None:
-            return None
+        condition = need(ask.condition(relation.target, share=(0.2, 0.8)))
         query.where.append(condition.sql(position))
         things = things.narrowed(condition.saying)
     query.order = ["count(*)" + (" DESC" if top else "")]
@@ -198,10 +188,8 @@ def join_most(ask: Asker) -> Draft | None:
     "Give the {names} of the top {n} {np} by number of {things}.",
     "Ranked by the number of {their_own}, which {np} are the top {n}? Give their {names}.",
 )
-def join_top(ask: Asker) -> Draft | None:
-    relation = _countable(ask)
-    if relation is None:
-        return None
+def join_top(ask: Asker) -> Draft:
+    relation = need(_countable(ask))
     n = ask.rng.choice((2, 3, 3, 5))
     query, _ = _grouping(ask, relation, last=False)
     query.order, query.limit = ["count(*) DESC"], n
@@ -226,11 +214,9 @@ def join_top(ask: Asker) -> Draft | None:
     "Show the {name} of the {one} whose {things} have the {end} {agg} of all.",
     "Rank the {np} by the {agg} of {their} and give the {name} of the one that comes {first}.",
 )
-def join_top_aggregate(ask: Asker) -> Draft | None:
-    relation = ask.relation(many=True, hops=1, named_source=True)
-    column = ask.column(relation.target, "number", full=True) if relation else None
-    if relation is None or column is None:
-        return None
+def join_top_aggregate(ask: Asker) -> Draft:
+    relation = need(ask.relation(many=True, hops=1, named_source=True))
+    column = need(ask.column(relation.target, "number", full=True))
     function = "sum" if column.spec.additive and ask.rng.random() < 0.5 else "avg"
     top = ask.rng.random() < 0.7 or not relation.complete
     query, position = _grouping(ask, relation)
@@ -258,11 +244,9 @@ def join_top_aggregate(ask: Asker) -> Draft | None:
     "What are the {names} of the {np} whose {things} have a mean {number} {above} {value}?",
     "Give the {names} of all {np} for {whom} the mean {number} of {their} is {above} {value}.",
 )
-def join_having_average(ask: Asker) -> Draft | None:
-    relation = ask.relation(many=True, hops=1, named_source=True)
-    column = ask.column(relation.target, "number", full=True) if relation else None
-    if relation is None or column is None:
-        return None
+def join_having_average(ask: Asker) -> Draft:
+    relation = need(ask.relation(many=True, hops=1, named_source=True))
+    column = need(ask.column(relation.target, "number", full=True))
     value = threshold(column, ask.rng, 0.35, 0.7)
     up = ask.rng.random() < 0.6
     query, position = _grouping(ask, relation)

@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 from sql_env.worlds.english import Saying, with_article
-from sql_env.worlds.intents.base import (
-    Asker,
-    Draft,
-    intent,
-)
+from sql_env.worlds.intents.base import Asker, Draft, NotOffered, intent, need
 from sql_env.worlds.intents.filtering import COUNT_PHRASINGS, count_words
 from sql_env.worlds.partners import partners
 from sql_env.worlds.query import Query, at
@@ -51,22 +47,18 @@ JOIN_LIST_PHRASINGS = (
 )
 
 
-def _join_list(ask: Asker, relation: Relation | None, own_condition: bool) -> Draft | None:
+def _join_list(ask: Asker, relation: Relation | None, own_condition: bool) -> Draft:
     if relation is None:
-        return None
+        raise NotOffered
     table = relation.source
     query = Query([table], display_sql(table), distinct=relation.many)
     position = query.join(relation)
     bare = query.sql
-    saying = related(ask, relation, query, position)
-    if saying is None:
-        return None
+    saying = need(related(ask, relation, query, position))
     differs = [bare]
     subject = ask.subject(table, saying)
     if own_condition:
-        condition = ask.condition(table, share=(0.1, 0.7))
-        if condition is None:
-            return None
+        condition = need(ask.condition(table, share=(0.1, 0.7)))
         differs.append(query.sql)
         query.where.append(condition.sql())
         subject = ask.subject(table, condition.saying, saying)
@@ -82,35 +74,33 @@ def _join_list(ask: Asker, relation: Relation | None, own_condition: bool) -> Dr
 
 
 @intent("medium", *JOIN_LIST_PHRASINGS)
-def join_list(ask: Asker) -> Draft | None:
+def join_list(ask: Asker) -> Draft:
     return _join_list(ask, ask.relation(hops=1), own_condition=False)
 
 
 @intent("medium", *JOIN_LIST_PHRASINGS)
-def join_list_two(ask: Asker) -> Draft | None:
+def join_list_two(ask: Asker) -> Draft:
     return _join_list(ask, ask.relation(hops=1), own_condition=True)
 
 
 @intent("hard", *JOIN_LIST_PHRASINGS)
-def link_list(ask: Asker) -> Draft | None:
+def link_list(ask: Asker) -> Draft:
     return _join_list(ask, ask.relation(hops=2), own_condition=False)
 
 
 @intent("extra", *JOIN_LIST_PHRASINGS)
-def link_list_two(ask: Asker) -> Draft | None:
+def link_list_two(ask: Asker) -> Draft:
     return _join_list(ask, ask.relation(hops=2), own_condition=True)
 
 
-def _join_count(ask: Asker, relation: Relation | None) -> Draft | None:
+def _join_count(ask: Asker, relation: Relation | None) -> Draft:
     if relation is None:
-        return None
+        raise NotOffered
     table = relation.source
     count = f"count(DISTINCT {at(0, table.key_name)})" if relation.many else "count(*)"
     query = Query([table], [count])
     position = query.join(relation)
-    saying = related(ask, relation, query, position, by_name=0.6)
-    if saying is None:
-        return None
+    saying = need(related(ask, relation, query, position, by_name=0.6))
     # Each source meets one named target once, so there is nothing to make distinct.
     if len(query.where) == len(relation.target.display) and relation.distinct_pairs:
         named = relation.target.display and query.where[0].startswith(
@@ -123,12 +113,12 @@ def _join_count(ask: Asker, relation: Relation | None) -> Draft | None:
 
 
 @intent("medium", *COUNT_PHRASINGS)
-def join_count(ask: Asker) -> Draft | None:
+def join_count(ask: Asker) -> Draft:
     return _join_count(ask, ask.relation(hops=1))
 
 
 @intent("hard", *COUNT_PHRASINGS)
-def link_count(ask: Asker) -> Draft | None:
+def link_count(ask: Asker) -> Draft:
     return _join_count(ask, ask.relation(hops=2))
 
 
@@ -141,10 +131,10 @@ def link_count(ask: Asker) -> Draft | None:
     "Show the {names} of those {np} {who} {verb} some {thing}, without repeats.",
     "Give the {name} of every {one} {who} {verbs} at least one {thing}.",
 )
-def with_any(ask: Asker) -> Draft | None:
-    relation = ask.relation(many=True)
-    if relation is None or relation.complete:
-        return None
+def with_any(ask: Asker) -> Draft:
+    relation = need(ask.relation(many=True))
+    if relation.complete:
+        raise NotOffered
     table = relation.source
     query = Query([table], display_sql(table), distinct=True)
     query.follow(relation.hops[:1])
@@ -172,14 +162,12 @@ def with_any(ask: Asker) -> Draft | None:
     "List the {name} of each {one} with the {others} of {its}, one row per pair.",
     "Return the {name} of every {one} next to the {others} of {its}.",
 )
-def link_pairs(ask: Asker) -> Draft | None:
-    relation = ask.relation(hops=2, named_source=True, named_target=True)
-    if relation is None or not relation.distinct_pairs:
-        return None
+def link_pairs(ask: Asker) -> Draft:
+    relation = need(ask.relation(hops=2, named_source=True, named_target=True))
+    if not relation.distinct_pairs:
+        raise NotOffered
     table, target = relation.source, relation.target
-    condition = ask.condition(table, share=(0.02, 0.4))
-    if condition is None:
-        return None
+    condition = need(ask.condition(table, share=(0.02, 0.4)))
     query = Query([table], where=[condition.sql()])
     position = query.join(relation)
     query.select = [*display_sql(table), *display_sql(target, position)]

@@ -8,7 +8,15 @@ from __future__ import annotations
 
 from sql_env.worlds.english import plural
 from sql_env.worlds.intents.aggregates import AGGREGATES
-from sql_env.worlds.intents.base import ORDERABLE, Asker, Draft, direction_words, superlative
+from sql_env.worlds.intents.base import (
+    ORDERABLE,
+    Asker,
+    Draft,
+    NotOffered,
+    direction_words,
+    need,
+    superlative,
+)
 from sql_env.worlds.intents.existing import existing_intent
 from sql_env.worlds.intents.filtering import COUNT_PHRASINGS, count_words
 from sql_env.worlds.query import Query, at
@@ -45,16 +53,14 @@ NAME_PHRASINGS = (
 
 
 @existing_intent("medium", *NAME_PHRASINGS)
-def kin_list(ask: Asker) -> Draft | None:
-    relation = _kin(ask)
-    if relation is None:
-        return None
+def kin_list(ask: Asker) -> Draft:
+    relation = need(_kin(ask))
     query = Query([relation.source])
     position = query.join(relation)
     labels = _labels(ask, relation, position)
     condition = ask.condition(relation.source)
     if labels is None:
-        return None
+        raise NotOffered
     query.select, word = labels
     subject, differs = ask.subject(relation.source), []
     if condition is not None and ask.rng.random() < 0.85:
@@ -73,15 +79,11 @@ def kin_list(ask: Asker) -> Draft | None:
     "Return the {names} of all {np}, sorted {how}.",
     "Find the {names} of the {np} and sort them {how}.",
 )
-def kin_ordered(ask: Asker) -> Draft | None:
-    relation = _kin(ask)
-    column = ask.column(relation.source, *ORDERABLE, full=True) if relation else None
-    if relation is None or column is None:
-        return None
+def kin_ordered(ask: Asker) -> Draft:
+    relation = need(_kin(ask))
+    column = need(ask.column(relation.source, *ORDERABLE, full=True))
     query = Query([relation.source])
-    labels = _labels(ask, relation, query.join(relation))
-    if labels is None:
-        return None
+    labels = need(_labels(ask, relation, query.join(relation)))
     query.select, word = labels
     down = ask.rng.random() < 0.5
     query.order = [at(0, column) + (" DESC" if down else "")]
@@ -102,20 +104,18 @@ def kin_ordered(ask: Asker) -> Draft | None:
     "Give me the {column} of the {one}.",
     "Tell me the {column} of the {one}.",
 )
-def kin_superlative(ask: Asker) -> Draft | None:
+def kin_superlative(ask: Asker) -> Draft:
     """The value in one table of the row that is first in the other."""
-    relation = _kin(ask)
-    if relation is None:
-        return None
+    relation = need(_kin(ask))
     query = Query([relation.source])
     position = query.join(relation)
     sides = [(relation.source, 0), (relation.target, position)]
     ask.rng.shuffle(sides)
     (ranked_in, here), (shown_in, there) = sides
     ranked = ask.column(ranked_in, *ORDERABLE, full=True)
-    shown = ask.column(shown_in, *ORDERABLE, "name", "category", "text")
-    if ranked is None or shown is None:
-        return None
+    shown = need(ask.column(shown_in, *ORDERABLE, "name", "category", "text"))
+    if ranked is None:
+        raise NotOffered
     top = ask.rng.random() < 0.6
     query.select = [at(there, shown)]
     query.order, query.limit = [at(here, ranked) + (" DESC" if top else "")], 1
@@ -132,12 +132,12 @@ def kin_superlative(ask: Asker) -> Draft | None:
     "Show the {agg} across all {np}.",
     "For {np}, what is the {agg}?",
 )
-def kin_aggregate(ask: Asker) -> Draft | None:
-    relation = _kin(ask)
-    column = ask.column(relation.source, "number") if relation else None
-    condition = ask.condition(relation.target) if relation else None
-    if relation is None or column is None or condition is None:
-        return None
+def kin_aggregate(ask: Asker) -> Draft:
+    relation = need(_kin(ask))
+    column = ask.column(relation.source, "number")
+    condition = need(ask.condition(relation.target))
+    if column is None:
+        raise NotOffered
     function = ask.rng.choice(["avg", "max", "min"] + ["sum"] * column.spec.additive)
     query = Query([relation.source], [f"{function}({at(0, column)})"])
     position = query.join(relation)
@@ -152,11 +152,9 @@ def kin_aggregate(ask: Asker) -> Draft | None:
 
 
 @existing_intent("medium", *COUNT_PHRASINGS)
-def kin_count(ask: Asker) -> Draft | None:
-    relation = _kin(ask)
-    condition = ask.condition(relation.target) if relation else None
-    if relation is None or condition is None:
-        return None
+def kin_count(ask: Asker) -> Draft:
+    relation = need(_kin(ask))
+    condition = need(ask.condition(relation.target))
     query = Query([relation.source], ["count(*)"])
     query.where.append(condition.sql(query.join(relation)))
     return ask.draft(query, **count_words(ask.subject(relation.source, condition.saying)))
@@ -171,15 +169,11 @@ def kin_count(ask: Asker) -> Draft | None:
     "For each {one}, return the {name} and {column}.",
     "Find the {name} and the {column} of every {one}.",
 )
-def kin_columns(ask: Asker) -> Draft | None:
-    relation = _kin(ask)
-    column = ask.column(relation.source, *ORDERABLE, "category", full=True) if relation else None
-    if relation is None or column is None:
-        return None
+def kin_columns(ask: Asker) -> Draft:
+    relation = need(_kin(ask))
+    column = need(ask.column(relation.source, *ORDERABLE, "category", full=True))
     query = Query([relation.source])
-    labels = _labels(ask, relation, query.join(relation))
-    if labels is None:
-        return None
+    labels = need(_labels(ask, relation, query.join(relation)))
     query.select = [*labels[0], at(0, column)]
     condition = ask.condition(relation.source, without=[column], share=(0.03, 0.7))
     subject = ask.subject(relation.source)
@@ -207,11 +201,9 @@ def kin_columns(ask: Asker) -> Draft | None:
     "Count the {np} of each {column}.",
     "List every {column} with its number of {np}.",
 )
-def kin_group(ask: Asker) -> Draft | None:
-    relation = _kin(ask)
-    column = ask.column(relation.target, "category", full=True) if relation else None
-    if relation is None or column is None:
-        return None
+def kin_group(ask: Asker) -> Draft:
+    relation = need(_kin(ask))
+    column = need(ask.column(relation.target, "category", full=True))
     query = Query([relation.source])
     position = query.join(relation)
     query.select = [at(position, column), "count(*)"]

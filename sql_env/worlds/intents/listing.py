@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sql_env.worlds.english import listing, plural
-from sql_env.worlds.intents.base import ORDERABLE, Asker, Draft, intent
+from sql_env.worlds.intents.base import ORDERABLE, Asker, Draft, NotOffered, intent, need
 from sql_env.worlds.query import Query, at, literal
 from sql_env.worlds.subjects import called, column_words, display_sql, is_row, names_of
 
@@ -19,10 +19,8 @@ from sql_env.worlds.subjects import called, column_words, display_sql, is_row, n
     "Give me a count of all the {np}.",
     "Find out how many {np} are listed.",
 )
-def count_rows(ask: Asker) -> Draft | None:
-    table = ask.table()
-    if table is None:
-        return None
+def count_rows(ask: Asker) -> Draft:
+    table = need(ask.table())
     return ask.draft(Query([table], ["count(*)"]), np=ask.subject(table).phrase())
 
 
@@ -36,10 +34,8 @@ def count_rows(ask: Asker) -> Draft | None:
     "Find the {name} of each {one}.",
     "Return the {names} of all {np}.",
 )
-def list_names(ask: Asker) -> Draft | None:
-    table = ask.table()
-    if table is None:
-        return None
+def list_names(ask: Asker) -> Draft:
+    table = need(ask.table())
     subject = ask.subject(table)
     query = Query([table], display_sql(table))
     return ask.draft(
@@ -61,11 +57,9 @@ def list_names(ask: Asker) -> Draft | None:
     "I need the {column} of every {one}.",
     "Make a list of all {np} with their {columns}.",
 )
-def list_columns(ask: Asker) -> Draft | None:
-    table = ask.table(named=True)
-    first = ask.column(table, *ORDERABLE, "category", "text") if table else None
-    if table is None or first is None:
-        return None
+def list_columns(ask: Asker) -> Draft:
+    table = need(ask.table(named=True))
+    first = need(ask.column(table, *ORDERABLE, "category", "text"))
     columns = [first]
     second = ask.column(table, *ORDERABLE, "category", without=columns)
     if second is not None and ask.rng.random() < 0.4:
@@ -91,11 +85,9 @@ def list_columns(ask: Asker) -> Draft | None:
     "Find the distinct {columns} recorded for {np}.",
     "Without repeats, what {columns} appear among the {np}?",
 )
-def distinct_values(ask: Asker) -> Draft | None:
-    table = ask.table(kinds=("category",))
-    column = ask.column(table, "category", full=True) if table else None
-    if table is None or column is None:
-        return None
+def distinct_values(ask: Asker) -> Draft:
+    table = need(ask.table(kinds=("category",)))
+    column = need(ask.column(table, "category", full=True))
     word = ask.one_of(*column.spec.words)
     return ask.draft(
         Query([table], [at(0, column)], distinct=True),
@@ -114,11 +106,9 @@ def distinct_values(ask: Asker) -> Draft | None:
     "Among the {np}, how many different {columns} occur?",
     "Give the number of unique {columns} recorded for {np}.",
 )
-def count_distinct(ask: Asker) -> Draft | None:
-    table = ask.table(kinds=("category",))
-    column = ask.column(table, "category") if table else None
-    if table is None or column is None:
-        return None
+def count_distinct(ask: Asker) -> Draft:
+    table = need(ask.table(kinds=("category",)))
+    column = need(ask.column(table, "category"))
     return ask.draft(
         Query([table], [f"count(DISTINCT {at(0, column)})"]),
         np=ask.subject(table).plain,
@@ -136,14 +126,12 @@ def count_distinct(ask: Asker) -> Draft | None:
     "Tell me the {column} of {one}.",
     "{own}",
 )
-def lookup(ask: Asker) -> Draft | None:
-    table = ask.table(named=True)
-    column = ask.column(table, *ORDERABLE, "category", "text") if table else None
-    if table is None or column is None:
-        return None
+def lookup(ask: Asker) -> Draft:
+    table = need(ask.table(named=True))
+    column = need(ask.column(table, *ORDERABLE, "category", "text"))
     row = ask.rng.randrange(table.size)
     if column.values[row] is None:
-        return None
+        raise NotOffered
     query = Query([table], [at(0, column)], where=is_row(table, row))
     one = called(table, row, ask.rng)
     words = {"column": ask.one_of(*column.spec.words), "one": one}
@@ -162,17 +150,13 @@ def lookup(ask: Asker) -> Draft | None:
     "For {one}, what are the {columns}?",
     "Look up the {columns} recorded for {one}.",
 )
-def lookup_two(ask: Asker) -> Draft | None:
-    table = ask.table(named=True)
-    first = ask.column(table, *ORDERABLE, "category") if table else None
-    if table is None or first is None:
-        return None
-    second = ask.column(table, *ORDERABLE, "category", "text", without=[first])
-    if second is None:
-        return None
+def lookup_two(ask: Asker) -> Draft:
+    table = need(ask.table(named=True))
+    first = need(ask.column(table, *ORDERABLE, "category"))
+    second = need(ask.column(table, *ORDERABLE, "category", "text", without=[first]))
     row = ask.rng.randrange(table.size)
     if first.values[row] is None or second.values[row] is None:
-        return None
+        raise NotOffered
     query = Query([table], [at(0, first), at(0, second)], where=is_row(table, row))
     columns = column_words([first, second], ask.rng, many=False)
     return ask.draft(query, columns=columns, one=called(table, row, ask.rng))
@@ -188,14 +172,12 @@ def lookup_two(ask: Asker) -> Draft | None:
     "Show the {column} recorded for the {noun} with {id} {key}.",
     "Tell me the {column} of {noun} number {number}.",
 )
-def lookup_by_key(ask: Asker) -> Draft | None:
-    table = ask.table()
-    column = ask.column(table, *ORDERABLE, "category", "name") if table else None
-    if table is None or column is None:
-        return None
+def lookup_by_key(ask: Asker) -> Draft:
+    table = need(ask.table())
+    column = need(ask.column(table, *ORDERABLE, "category", "name"))
     row = ask.rng.randrange(table.size)
     if column.values[row] is None:
-        return None
+        raise NotOffered
     key = table.keys[row]
     query = Query([table], [at(0, column)], where=[f"{at(0, table.key_name)} = {literal(key)}"])
     words = {
@@ -218,19 +200,17 @@ def lookup_by_key(ask: Asker) -> Draft | None:
     "In {order} order, what are the {names} of the {np}?",
     "Return the {names} of all {np}, ordered {orderly}.",
 )
-def alphabetical(ask: Asker) -> Draft | None:
-    table = ask.table(named=True)
-    if table is None or len(table.display) != 1:
-        return None
+def alphabetical(ask: Asker) -> Draft:
+    table = need(ask.table(named=True))
+    if len(table.display) != 1:
+        raise NotOffered
     down = ask.rng.random() < 0.35
     (column,) = table.display
     query = Query([table], [at(0, column)], order=[at(0, column) + (" DESC" if down else "")])
     subject = ask.subject(table)
     differs = []
     if ask.rng.random() < 0.5:
-        condition = ask.condition(table, without=[column])
-        if condition is None:
-            return None
+        condition = need(ask.condition(table, without=[column]))
         differs.append(query.sql)
         query.where.append(condition.sql())
         subject = subject.narrowed(condition.saying)
@@ -255,10 +235,8 @@ def alphabetical(ask: Asker) -> Draft | None:
     "Find the complete records of the {np}.",
     "Return all the data there is on the {np}.",
 )
-def all_details(ask: Asker) -> Draft | None:
-    table = ask.table()
-    condition = ask.condition(table, share=(0.01, 0.25)) if table else None
-    if table is None or condition is None:
-        return None
+def all_details(ask: Asker) -> Draft:
+    table = need(ask.table())
+    condition = need(ask.condition(table, share=(0.01, 0.25)))
     query = Query([table], ["*"], where=[condition.sql()])
     return ask.draft(query, np=ask.subject(table, condition.saying).phrase())

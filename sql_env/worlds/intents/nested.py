@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 from sql_env.worlds.english import Saying, with_article
-from sql_env.worlds.intents.base import ORDERABLE, Asker, Draft, intent, superlative
+from sql_env.worlds.intents.base import (
+    ORDERABLE,
+    Asker,
+    Draft,
+    NotOffered,
+    intent,
+    need,
+    superlative,
+)
 from sql_env.worlds.intents.filtering import COUNT_PHRASINGS, count_words
 from sql_env.worlds.query import Query, at
 from sql_env.worlds.subjects import called, display_sql, is_row, names_of
@@ -55,11 +63,9 @@ def _average_saying(column: WorldColumn, up: bool, ask: Asker) -> Saying:
 
 
 @intent("hard", *NAMES_PHRASINGS)
-def above_average(ask: Asker) -> Draft | None:
-    table = ask.table(kinds=("number",))
-    column = ask.column(table, "number") if table else None
-    if table is None or column is None:
-        return None
+def above_average(ask: Asker) -> Draft:
+    table = need(ask.table(kinds=("number",)))
+    column = need(ask.column(table, "number"))
     up = ask.rng.random() < 0.6
     inner = Query([table], [f"avg({at(0, column)})"])
     query = Query([table], display_sql(table))
@@ -68,11 +74,9 @@ def above_average(ask: Asker) -> Draft | None:
 
 
 @intent("hard", *COUNT_PHRASINGS)
-def count_above_average(ask: Asker) -> Draft | None:
-    table = ask.table(kinds=("number",))
-    column = ask.column(table, "number") if table else None
-    if table is None or column is None:
-        return None
+def count_above_average(ask: Asker) -> Draft:
+    table = need(ask.table(kinds=("number",)))
+    column = need(ask.column(table, "number"))
     up = ask.rng.random() < 0.6
     inner = Query([table], [f"avg({at(0, column)})"])
     query = Query([table], ["count(*)"])
@@ -90,12 +94,12 @@ def count_above_average(ask: Asker) -> Draft | None:
     "Show the {name} of each {one} whose {column} equals the {end} one on record.",
     "Give the {names} of all {np} that share the {end} {column}.",
 )
-def equal_extreme(ask: Asker) -> Draft | None:
-    table = ask.table(kinds=ORDERABLE)
-    column = ask.column(table, *ORDERABLE) if table else None
+def equal_extreme(ask: Asker) -> Draft:
+    table = need(ask.table(kinds=ORDERABLE))
+    column = need(ask.column(table, *ORDERABLE))
     # "the highest height" is no English: columns with a superlative of their own are left out.
-    if table is None or column is None or column.spec.most:
-        return None
+    if column.spec.most:
+        raise NotOffered
     top = ask.rng.random() < 0.6
     inner = Query([table], [f"{'max' if top else 'min'}({at(0, column)})"])
     query = Query([table], display_sql(table), where=[f"{at(0, column)} = ({inner.sql})"])
@@ -123,7 +127,7 @@ def equal_extreme(ask: Asker) -> Draft | None:
     " {others}.",
     "Give the {names} of all {plain} whose {column} lies {above} that of every single {other}.",
 )
-def beyond_all(ask: Asker) -> Draft | None:
+def beyond_all(ask: Asker) -> Draft:
     return _beyond(ask, every=True)
 
 
@@ -138,18 +142,14 @@ def beyond_all(ask: Asker) -> Draft | None:
     " {others}.",
     "Give the {names} of all {plain} whose {column} beats that of at least one {other}.",
 )
-def beyond_some(ask: Asker) -> Draft | None:
+def beyond_some(ask: Asker) -> Draft:
     return _beyond(ask, every=False)
 
 
-def _beyond(ask: Asker, every: bool) -> Draft | None:
-    table = ask.table(kinds=("number",))
-    column = ask.column(table, "number", full=True) if table else None
-    if table is None or column is None:
-        return None
-    condition = ask.condition(table, without=(column, *table.display), share=(0.05, 0.6))
-    if condition is None:
-        return None
+def _beyond(ask: Asker, every: bool) -> Draft:
+    table = need(ask.table(kinds=("number",)))
+    column = need(ask.column(table, "number", full=True))
+    condition = need(ask.condition(table, without=(column, *table.display), share=(0.05, 0.6)))
     up = ask.rng.random() < 0.65 or not every
     function = "max" if up == every else "min"
     inner = Query([table], [f"{function}({at(0, column)})"], where=[condition.sql()])
@@ -197,12 +197,9 @@ def of_the_first(ask: Asker) -> tuple[WorldTable, str, Saying, str] | None:
 
 
 @intent("hard", *NAMES_PHRASINGS)
-def of_the_extreme(ask: Asker) -> Draft | None:
+def of_the_extreme(ask: Asker) -> Draft:
     """The children of the parent that is first in something."""
-    found = of_the_first(ask)
-    if found is None:
-        return None
-    table, condition, saying, ties = found
+    table, condition, saying, ties = need(of_the_first(ask))
     query = Query([table], display_sql(table), where=[condition])
     return Draft(query.sql, names_words(ask, table, saying), (), ties, 1)
 
@@ -216,11 +213,11 @@ def of_the_extreme(ask: Asker) -> Draft | None:
     "Apart from {one}, which {np} have the same {column}? Show their {names}.",
     "Give the {name} of every other {noun} whose {column} is the same as that of {one}.",
 )
-def same_as(ask: Asker) -> Draft | None:
-    table = ask.table(named=True, kinds=("category",))
-    column = ask.column(table, "category", full=True) if table else None
-    if table is None or column is None or len(table.display) != 1:
-        return None
+def same_as(ask: Asker) -> Draft:
+    table = need(ask.table(named=True, kinds=("category",)))
+    column = need(ask.column(table, "category", full=True))
+    if len(table.display) != 1:
+        raise NotOffered
     row = ask.rng.randrange(table.size)
     inner = Query([table], [at(0, column)], where=is_row(table, row))
     query = Query([table], display_sql(table), where=[f"{at(0, column)} = ({inner.sql})"])
@@ -246,14 +243,12 @@ def same_as(ask: Asker) -> Draft | None:
     "Counting only {np} with at least one, what is the mean number of {things} per {one}?",
     "Give the average count of {things} per {one}, leaving out {np} without any.",
 )
-def average_count(ask: Asker) -> Draft | None:
-    relation = ask.relation(many=True, hops=1)
-    if relation is None:
-        return None
+def average_count(ask: Asker) -> Draft:
+    relation = need(ask.relation(many=True, hops=1))
     hop = relation.hops[0]
     inner = Query([hop.right], ["count(*) AS n"], group=[at(0, hop.right_column)])
     if None in next(r.values for r in hop.right.references if r.name == hop.right_column):
-        return None
+        raise NotOffered
     subject = ask.subject(relation.source)
     words = {
         "things": ask.subject(relation.target).plain,

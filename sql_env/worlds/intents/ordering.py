@@ -7,8 +7,10 @@ from sql_env.worlds.intents.base import (
     ORDERABLE,
     Asker,
     Draft,
+    NotOffered,
     direction_words,
     intent,
+    need,
     superlative,
 )
 from sql_env.worlds.query import Query, at
@@ -25,11 +27,9 @@ ORDERED_PHRASINGS = (
 )
 
 
-def _ordered(ask: Asker, conditioned: bool, extra_column: bool) -> Draft | None:
-    table = ask.table(kinds=ORDERABLE)
-    column = ask.column(table, *ORDERABLE, full=True) if table else None
-    if table is None or column is None:
-        return None
+def _ordered(ask: Asker, conditioned: bool, extra_column: bool) -> Draft:
+    table = need(ask.table(kinds=ORDERABLE))
+    column = need(ask.column(table, *ORDERABLE, full=True))
     down = ask.rng.random() < 0.5
     query = Query([table], display_sql(table), order=[at(0, column) + (" DESC" if down else "")])
     names = names_of(table)
@@ -39,9 +39,7 @@ def _ordered(ask: Asker, conditioned: bool, extra_column: bool) -> Draft | None:
     subject = ask.subject(table)
     differs = []
     if conditioned:
-        condition = ask.condition(table, without=[column])
-        if condition is None:
-            return None
+        condition = need(ask.condition(table, without=[column]))
         differs.append(query.sql)
         query.where.append(condition.sql())
         subject = subject.narrowed(condition.saying)
@@ -57,17 +55,17 @@ def _ordered(ask: Asker, conditioned: bool, extra_column: bool) -> Draft | None:
 
 
 @intent("easy", *ORDERED_PHRASINGS)
-def ordered_list(ask: Asker) -> Draft | None:
+def ordered_list(ask: Asker) -> Draft:
     return _ordered(ask, conditioned=False, extra_column=False)
 
 
 @intent("medium", *ORDERED_PHRASINGS)
-def ordered_filtered(ask: Asker) -> Draft | None:
+def ordered_filtered(ask: Asker) -> Draft:
     return _ordered(ask, conditioned=True, extra_column=False)
 
 
 @intent("medium", *ORDERED_PHRASINGS)
-def ordered_columns(ask: Asker) -> Draft | None:
+def ordered_columns(ask: Asker) -> Draft:
     return _ordered(ask, conditioned=False, extra_column=True)
 
 
@@ -83,12 +81,10 @@ SUPERLATIVE_PHRASINGS = (
 )
 
 
-def superlative_of(ask: Asker, conditioned: bool, extra_column: bool) -> Draft | None:
+def superlative_of(ask: Asker, conditioned: bool, extra_column: bool) -> Draft:
     """The first row in something, perhaps among some, perhaps with one more of its columns."""
-    table = ask.table(kinds=ORDERABLE)
-    column = ask.column(table, *ORDERABLE, full=True) if table else None
-    if table is None or column is None:
-        return None
+    table = need(ask.table(kinds=ORDERABLE))
+    column = need(ask.column(table, *ORDERABLE, full=True))
     top = ask.rng.random() < 0.6
     query = Query(
         [table], display_sql(table), order=[at(0, column) + (" DESC" if top else "")], limit=1
@@ -96,18 +92,14 @@ def superlative_of(ask: Asker, conditioned: bool, extra_column: bool) -> Draft |
     name = names_of(table, False)
     other = None
     if extra_column:
-        other = ask.column(table, *ORDERABLE, "category", without=[column])
-        if other is None:
-            return None
+        other = need(ask.column(table, *ORDERABLE, "category", without=[column]))
         query.select.append(at(0, other))
         name = f"{name} and {ask.one_of(*other.spec.words)}"
     subject = ask.subject(table)
     differs = []
     if conditioned:
         told = (column, *table.display, *([other] if other else []))
-        condition = ask.condition(table, without=told, share=(0.06, 0.7))
-        if condition is None:
-            return None
+        condition = need(ask.condition(table, without=told, share=(0.06, 0.7)))
         differs.append(query.sql)
         query.where.append(condition.sql())
         subject = subject.narrowed(condition.saying)
@@ -119,17 +111,17 @@ def superlative_of(ask: Asker, conditioned: bool, extra_column: bool) -> Draft |
 
 
 @intent("medium", *SUPERLATIVE_PHRASINGS)
-def superlative_row(ask: Asker) -> Draft | None:
+def superlative_row(ask: Asker) -> Draft:
     return superlative_of(ask, conditioned=False, extra_column=False)
 
 
 @intent("medium", *SUPERLATIVE_PHRASINGS)
-def superlative_columns(ask: Asker) -> Draft | None:
+def superlative_columns(ask: Asker) -> Draft:
     return superlative_of(ask, conditioned=False, extra_column=True)
 
 
 @intent("hard", *SUPERLATIVE_PHRASINGS)
-def superlative_filtered(ask: Asker) -> Draft | None:
+def superlative_filtered(ask: Asker) -> Draft:
     return superlative_of(ask, conditioned=True, extra_column=False)
 
 
@@ -144,25 +136,21 @@ TOP_PHRASINGS = (
 )
 
 
-def top_of(ask: Asker, extra_column: bool) -> Draft | None:
+def top_of(ask: Asker, extra_column: bool) -> Draft:
     """The first few rows in something, perhaps with one more of their columns."""
-    table = ask.table(kinds=ORDERABLE)
-    column = ask.column(table, *ORDERABLE, full=True) if table else None
-    if table is None or column is None:
-        return None
+    table = need(ask.table(kinds=ORDERABLE))
+    column = need(ask.column(table, *ORDERABLE, full=True))
     top = ask.rng.random() < 0.6
     n = ask.rng.choice((2, 3, 3, 4, 5))
     if table.size < 2 * n:
-        return None
+        raise NotOffered
     query = Query(
         [table], display_sql(table), order=[at(0, column) + (" DESC" if top else "")], limit=n
     )
     names = names_of(table)
     if extra_column:
         # As often as not people want to see what was sorted by.
-        other = ask.rng.choice([column, ask.column(table, *ORDERABLE, "category")])
-        if other is None:
-            return None
+        other = need(ask.rng.choice([column, ask.column(table, *ORDERABLE, "category")]))
         query.select.append(at(0, other))
         names = f"{names} and {plural(other.spec.words[0])}"
     number = ask.one_of(str(n), number_word(n))
@@ -173,5 +161,5 @@ def top_of(ask: Asker, extra_column: bool) -> Draft | None:
 
 
 @intent("medium", *TOP_PHRASINGS)
-def top_rows(ask: Asker) -> Draft | None:
+def top_rows(ask: Asker) -> Draft:
     return top_of(ask, extra_column=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sql_env.worlds.english import plural
-from sql_env.worlds.intents.base import Asker, Draft, intent
+from sql_env.worlds.intents.base import Asker, Draft, intent, need
 from sql_env.worlds.query import Query, at
 from sql_env.worlds.subjects import called, display_sql, is_row, names_of
 from sql_env.worlds.world import Relation, WorldColumn, WorldTable
@@ -37,11 +37,8 @@ def _side(relation: Relation, row: int) -> Query:
     return query
 
 
-def _combined(ask: Asker, word: str) -> Draft | None:
-    found = _two_targets(ask)
-    if found is None:
-        return None
-    relation, a, b = found
+def _combined(ask: Asker, word: str) -> Draft:
+    relation, a, b = need(_two_targets(ask))
     left, right = _side(relation, a), _side(relation, b)
     canonical = f"{left.sql} {word} {right.sql}"
     left.flip(ask.rng)
@@ -74,7 +71,7 @@ def _combined(ask: Asker, word: str) -> Draft | None:
     "Show the {name} of every {noun} {who} {verbs} both {one} and {other}.",
     "Give the {names} of the {np} {who} {verb} not only {one} but also {other}.",
 )
-def both(ask: Asker) -> Draft | None:
+def both(ask: Asker) -> Draft:
     return _combined(ask, "INTERSECT")
 
 
@@ -87,7 +84,7 @@ def both(ask: Asker) -> Draft | None:
     "Show the {names} of the {np} {who} {verb} {one} but not {other}.",
     "Give the {name} of every {noun} {who} {verbs} {one} and not {other}.",
 )
-def one_but_not(ask: Asker) -> Draft | None:
+def one_but_not(ask: Asker) -> Draft:
     return _combined(ask, "EXCEPT")
 
 
@@ -100,7 +97,7 @@ def one_but_not(ask: Asker) -> Draft | None:
     "Show the {name} of every {noun} {who} {verbs} {one} or {other}, without repeats.",
     "Give the {names} of those {np} {who} {verb} {one}, {other} or both.",
 )
-def either(ask: Asker) -> Draft | None:
+def either(ask: Asker) -> Draft:
     return _combined(ask, "UNION")
 
 
@@ -138,7 +135,7 @@ def _category_sides(ask: Asker) -> tuple[WorldTable, WorldColumn, Query, Query, 
     "Show every {column} found among {one} and also among {other}.",
     "Give the {columns} that have {one} and also {other}.",
 )
-def category_both(ask: Asker) -> Draft | None:
+def category_both(ask: Asker) -> Draft:
     return _category_draft(ask, "INTERSECT")
 
 
@@ -151,7 +148,7 @@ def category_both(ask: Asker) -> Draft | None:
     "Show every {column} found among {one} and never among {other}.",
     "Give the {columns} with {one} and without any {other}.",
 )
-def category_except(ask: Asker) -> Draft | None:
+def category_except(ask: Asker) -> Draft:
     return _category_draft(ask, "EXCEPT")
 
 
@@ -164,15 +161,12 @@ def category_except(ask: Asker) -> Draft | None:
     "Show every {column} found among {one}, among {other}, or among both.",
     "Give all the different {columns} of {one} and of {other}.",
 )
-def category_either(ask: Asker) -> Draft | None:
+def category_either(ask: Asker) -> Draft:
     return _category_draft(ask, "UNION")
 
 
-def _category_draft(ask: Asker, word: str) -> Draft | None:
-    found = _category_sides(ask)
-    if found is None:
-        return None
-    _, column, left, right, one, other = found
+def _category_draft(ask: Asker, word: str) -> Draft:
+    _, column, left, right, one, other = need(_category_sides(ask))
     name = ask.one_of(*column.spec.words)
     words = {"columns": plural(name), "column": name, "one": one, "other": other}
     every = Query(left.tables, left.select, distinct=True).sql
@@ -191,20 +185,16 @@ def _category_draft(ask: Asker, word: str) -> Draft | None:
     "Show the {names} of the {np}, leaving out those {who} {verb} {things}.",
     "Give the {name} of every {noun} except the ones {who} {verb} {things}.",
 )
-def all_except(ask: Asker) -> Draft | None:
+def all_except(ask: Asker) -> Draft:
     """Everyone minus those who have something, as EXCEPT over a join."""
-    relation = ask.relation(many=True, named_source=True)
-    if relation is None:
-        return None
+    relation = need(ask.relation(many=True, named_source=True))
     table = relation.source
     left = Query([table], display_sql(table))
     right = Query([table], display_sql(table))
     things = ask.subject(relation.target)
     if len(relation.hops) == 1 and (relation.complete or ask.rng.random() < 0.5):
         position = right.join(relation)
-        condition = ask.condition(relation.target, share=(0.05, 0.6))
-        if condition is None:
-            return None
+        condition = need(ask.condition(relation.target, share=(0.05, 0.6)))
         right.where.append(condition.sql(position))
         things = things.narrowed(condition.saying)
     else:
@@ -243,11 +233,8 @@ def _shared_column(ask: Asker) -> tuple[WorldTable, WorldTable, WorldColumn, Wor
     return ask.rng.choice(found) if found else None
 
 
-def _across_tables(ask: Asker, word: str) -> Draft | None:
-    found = _shared_column(ask)
-    if found is None:
-        return None
-    a, b, left, right = found
+def _across_tables(ask: Asker, word: str) -> Draft:
+    a, b, left, right = need(_shared_column(ask))
     one, other = (Query([t], [at(0, c)]).sql for t, c in ((a, left), (b, right)))
     name = left.spec.words[0]
     words = {
@@ -269,7 +256,7 @@ def _across_tables(ask: Asker, word: str) -> Draft | None:
     "Show the {columns} found among the {one} as well as the {other}.",
     "Give the {columns} that appear for both {one} and {other}.",
 )
-def shared_across(ask: Asker) -> Draft | None:
+def shared_across(ask: Asker) -> Draft:
     return _across_tables(ask, "INTERSECT")
 
 
@@ -282,7 +269,7 @@ def shared_across(ask: Asker) -> Draft | None:
     "Show the {columns} that have {one} without having any {other}.",
     "Give the {columns} of the {one} that none of the {other} have.",
 )
-def missing_across(ask: Asker) -> Draft | None:
+def missing_across(ask: Asker) -> Draft:
     return _across_tables(ask, "EXCEPT")
 
 
@@ -295,5 +282,5 @@ def missing_across(ask: Asker) -> Draft | None:
     "Show each {column} that appears for {one} or for {other}, without repeats.",
     "Give the {columns} found among the {one}, the {other} or both, without duplicates.",
 )
-def combined_across(ask: Asker) -> Draft | None:
+def combined_across(ask: Asker) -> Draft:
     return _across_tables(ask, "UNION")
