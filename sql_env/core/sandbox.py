@@ -83,6 +83,13 @@ _UNDECODED_COLUMN = (
 )
 
 
+class _Known(NamedTuple):
+    """A statement that was compiled and is one SELECT."""
+
+    columns: tuple[str, ...]
+    reads: frozenset[tuple[str, str]]
+
+
 class _Refused(Exception):
     """The sandbox's own no, from inside one of SQLite's calls."""
 
@@ -107,9 +114,9 @@ class Sandbox:
     def __init__(self, path: Path, tables: Iterable[str], widest_table: int) -> None:
         self._names = {name.lower(): name for name in tables}
         # What the authorizer sees while a statement is compiled. Compiled statements are kept: one
-        # that comes again is not announced again, so what it reads is kept as well.
+        # that comes again is neither announced nor checked again.
         self._seen: list[tuple[str, str]] = []
-        self._reads_of: dict[str, frozenset[tuple[str, str]]] = {}
+        self._known: dict[str, _Known] = {}
         self.bytes_kept = 0
         self._denied = ""
         self._deadline = 0.0
@@ -125,8 +132,14 @@ class Sandbox:
         for name, strip in (("trim", str.strip), ("ltrim", str.lstrip), ("rtrim", str.rstrip)):
             connection.create_scalar_function(name, _make_trim(name, strip), 2, deterministic=True)
         connection.authorizer = self._make_authorizer()
-        connection.exec_trace = self._before_it_runs
+        self._new_cursors()
         self._enter(_QUICK)
+
+    def _new_cursors(self) -> None:
+        """One for statements seen before, one that checks the others; both are used again."""
+        self._plain = self._connection.cursor()
+        self._checking = self._connection.cursor()
+        self._checking.exec_trace = self._before_it_runs
 
     def close(self) -> None:
         self._connection.close(True)
@@ -161,6 +174,7 @@ class Sandbox:
         except apsw.NoMemError as error:
             raise MemoryError from error
         except (apsw.Error, UnicodeError, _Refused) as error:
+            self._new_cursors()
             return self._failed(error, limits)
 
     def _enter(self, lane: _Lane) -> None:
@@ -173,14 +187,19 @@ class Sandbox:
     def _run(self, sql: str, limits: Limits, lane: _Lane) -> QueryResult:
         self._denied = ""
         self._seen.clear()
-        self._sql, self._columns = sql, ()
-        try:
-            cursor = self._connection.execute(sql)
-        finally:  # it may fail after it was compiled, and then it is kept all the same
-            if self._seen:
-                self._reads_of[sql] = frozenset(self._seen)
-                self.bytes_kept += len(sql) + _BYTES_OF_A_STATEMENT
-        columns = self._columns
+        known = self._known.get(sql)
+        if known is not None:
+            cursor = self._plain.execute(sql)
+        else:
+            self._sql, self._columns = sql, ()
+            try:
+                cursor = self._checking.execute(sql)
+            finally:  # it may fail after it was compiled, and then it is kept all the same
+                if self._columns:
+                    known = self._known[sql] = _Known(self._columns, frozenset(self._seen))
+                    self.bytes_kept += len(sql) + _BYTES_OF_A_STATEMENT
+            assert known is not None
+        columns = known.columns
         batch_size = lane.batch_cells // len(columns) + 1
         rows: list[Row] = list(islice(cursor, batch_size))
         most = len(rows) * len(columns) * lane.largest_cell
@@ -192,12 +211,13 @@ class Sandbox:
                     break
                 rows += batch
                 size += _size(batch)
+            self._new_cursors()  # with rows left, the old one's statement would stay open
             cursor.close(True)
             if size > limits.bytes:
                 return _too_large(f"{limits.bytes:,} bytes")
         if len(rows) > limits.rows:
             return _too_large(f"{limits.rows:,} rows")
-        return QueryResult(columns, tuple(rows), self._reads_of.get(sql, _NOTHING))
+        return QueryResult(columns, tuple(rows), known.reads)
 
     def _run_carefully(self, sql: str, limits: Limits, decodable: bool) -> QueryResult:
         """Long values make functions slow, so there may be only few of them.
@@ -205,9 +225,7 @@ class Sandbox:
         The compiled program is counted, not the text: SQLite copies expressions.
         """
         self._enter(_CAREFUL)
-        counting = self._connection.cursor()
-        counting.exec_trace = _permit
-        program = counting.execute(sql, explain=1)
+        program = self._plain.execute(sql, explain=1)
         if sum(opcode in _CALLS for _, opcode, *_ in program) > _CAREFUL_CALLS:
             return QueryResult.failed(
                 ErrorKind.TOO_LARGE,
@@ -224,7 +242,7 @@ class Sandbox:
     def _run_undecoded(self, sql: str, limits: Limits) -> QueryResult:
         """Some text of the result is not UTF-8, so texts are fetched as bytes and decoded here."""
         self._enter(_UNDECODED)
-        columns = self._columns
+        columns = self._known[sql].columns
         names = [f"c{i}" for i in range(len(columns))]
         result = self._run(
             f"WITH q({', '.join(names)}) AS MATERIALIZED ({sql.strip(_BLANKS)}\n) "
@@ -244,13 +262,14 @@ class Sandbox:
             return True  # a comment behind the statement
         if not _NOTHING_MORE.fullmatch(self._sql, len(statement)):
             raise _Refused(ErrorKind.MULTIPLE, "write one statement only, nothing after ;")
-        self._columns = tuple([name for name, _ in cursor.get_description()])
-        if not self._columns:
+        columns = tuple([name for name, _ in cursor.get_description()])
+        if not columns:
             if _NOTHING_MORE.fullmatch(statement):
                 raise _Refused(ErrorKind.SYNTAX, "there is no SELECT statement in the query")
             raise _Refused(ErrorKind.DENIED, denial(apsw.SQLITE_ATTACH, None, None))
         if cursor.is_explain:
             raise _Refused(ErrorKind.DENIED, "EXPLAIN is not allowed: write one SELECT statement")
+        self._columns = columns  # only now: with them the statement counts as checked
         return True
 
     def _make_authorizer(self) -> Callable[..., int]:
@@ -312,7 +331,6 @@ class Sandbox:
         return QueryResult.failed(kind, message)
 
 
-_NOTHING: frozenset[tuple[str, str]] = frozenset()
 _BLANKS = "; \t\r\n\f"
 _NOTHING_MORE = re.compile(rf"(?>[{_BLANKS}]|--[^\n]*|/\*(?>.*?(?:\*/|\Z)))*", re.DOTALL)
 _CALLS = frozenset(("Function", "PureFunc", "AggStep"))
@@ -374,10 +392,6 @@ def _decoded(cell: Cell) -> Cell:
     if isinstance(cell, bytes):
         return decode(cell)
     return bytes.fromhex(cell) if isinstance(cell, str) else cell
-
-
-def _permit(*_: object) -> bool:
-    return True
 
 
 def _text(value: Cell) -> str:
