@@ -2,10 +2,12 @@
 
 (a) one episode at a time with `generate`      (b) all episodes together with `generate`
 (c) TRL's `environment_factory` loop           (d) the lock-step engine
-(e) the engine without its short cut through a Llama's layers
+(e) the engine without its short cut through a model's layers
 
     python benchmarks/rollout.py                                  # CPU, 16 episodes
     python benchmarks/rollout.py --device cuda --episodes 256     # a GPU
+    python benchmarks/rollout.py --device cuda --episodes 256 --ways bde --model-shape qwen3-0.6b
+    python benchmarks/rollout.py --model-shape qwen2.5-1.5b --lora 16 …    # with an adapter on it
     python benchmarks/rollout.py --model smollm2-135m             # real weights instead of random
 
 By default the model has random weights in SmolLM2-135M's shape (on a CPU a smaller one), so that
@@ -33,32 +35,39 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
+from sql_env.agent.conversation import ChatLayout
 from sql_env.agent.engine.lockstep import LockstepEngine
-from sql_env.agent.generation import Backend, GenerateBackend, Sampling, layout_of, stop_ids_of
+from sql_env.agent.generation import Generator, Sampling, TransformersGenerator
+from sql_env.agent.model_policy import ModelPolicy
 from sql_env.agent.parsing import parse_model_output
 from sql_env.agent.prompts import get_system_prompt
 from sql_env.models import QuestionRecord
 from sql_env.questions import Dataset, load_questions
 from sql_env.training.config import GRPOConfig
 from sql_env.training.rewards import REWARD_FUNCTIONS
-from sql_env.training.rollout import TRLRollout, play
+from sql_env.training.rollout import Rollout, TRLRollout, play_rollouts
 from sql_env.training.tool_environment import SQLToolEnvironment
 
+
+class Shape(NamedTuple):
+    """A model's family and size; how many tokens it knows, None for the tokenizer's."""
+
+    family: str
+    width: int
+    inner: int
+    layers: int
+    heads: int
+    key_heads: int
+    head_size: int
+    vocabulary: int | None
+
+
 SHAPES = {
-    "smollm2-shaped": {
-        "hidden_size": 576,
-        "intermediate_size": 1536,
-        "num_hidden_layers": 30,
-        "num_attention_heads": 9,
-        "num_key_value_heads": 3,
-    },
-    "small": {
-        "hidden_size": 192,
-        "intermediate_size": 512,
-        "num_hidden_layers": 4,
-        "num_attention_heads": 4,
-        "num_key_value_heads": 2,
-    },
+    "small": Shape("Llama", 192, 512, 4, 4, 2, 48, None),
+    "smollm2-135m": Shape("Llama", 576, 1536, 30, 9, 3, 64, 49_152),
+    "qwen3-0.6b": Shape("Qwen3", 1024, 3072, 28, 16, 8, 128, 151_936),
+    "qwen3-1.7b": Shape("Qwen3", 2048, 6144, 28, 16, 8, 128, 151_936),
+    "qwen2.5-1.5b": Shape("Qwen2", 1536, 8960, 28, 12, 2, 128, 151_936),
 }
 CHATML = (
     "{% for message in messages %}"
@@ -72,24 +81,28 @@ console = Console()
 
 
 class Played(NamedTuple):
-    """What one way of playing did, and how long it took."""
+    """What one way of playing did, how long it took, and the most memory a GPU held meanwhile."""
 
     episodes: int
     turns: int
     tokens: int
     seconds: float
+    gigabytes: float
 
 
 @dataclass
-class CountingBackend:
-    """Counts the turns and tokens that pass through a backend."""
+class CountingGenerator:
+    """Counts the turns and tokens that pass through a generator."""
 
-    inner: Backend
+    inner: Generator
     turns: int = 0
     tokens: int = 0
 
     def begin(self) -> None:
         self.inner.begin()
+
+    def release(self) -> None:
+        self.inner.release()
 
     def generate(self, contexts: Any) -> Any:
         completions = self.inner.generate(contexts)
@@ -132,15 +145,17 @@ def main() -> None:
 def compare_greedy(
     model: Any, tokenizer: Any, config: GRPOConfig, records: list[QuestionRecord]
 ) -> None:
-    """Whole greedy episodes through both backends, token by token, in fp32."""
+    """Whole greedy episodes through both generators, token by token, in fp32."""
     import copy
 
     exact = copy.deepcopy(model).float()
     sampling = Sampling(config.max_new_tokens, temperature=0)
-    layout = layout_of(tokenizer, config)
     played = []
-    for backend in (generate_of(exact, tokenizer, sampling), engine_of(exact, config, sampling)):
-        rollouts = play(records, layout, backend, config)
+    for generator in (
+        generate_of(exact, tokenizer, sampling),
+        engine_of(exact, tokenizer, config, sampling),
+    ):
+        rollouts = played_by(generator, records, tokenizer, config)
         played.append([rollout.conversation.completion_ids for rollout in rollouts])
     pairs = list(zip(*played, strict=True))
     same = sum(left == right for left, right in pairs)
@@ -166,15 +181,14 @@ def compare_speed(
 ) -> None:
     sampling = Sampling(config.max_new_tokens, temperature=1.0)
     together = generate_of(model, tokenizer, sampling)
-    engine = engine_of(model, config, sampling, options.graphs)
-    longer = engine_of(model, config, sampling, options.graphs, short_cut=False)
+    engine = partial(engine_of, model, tokenizer, config, sampling, options.graphs)
     alone = records[: options.alone]
     ways: dict[str, Callable[[], Played]] = {
         "a": lambda: one_by_one(alone, tokenizer, together, config),
         "b": lambda: all_together(records, tokenizer, together, config),
         "c": lambda: through_trl(records, model, tokenizer, config),
-        "d": lambda: all_together(records, tokenizer, engine, config),
-        "e": lambda: all_together(records, tokenizer, longer, config),
+        "d": lambda: all_together(records, tokenizer, engine(), config, warm=True),
+        "e": lambda: all_together(records, tokenizer, engine(short_cut=False), config, warm=True),
     }
     names = {
         "a": f"one at a time, generate ({len(alone)} episodes)",
@@ -185,14 +199,8 @@ def compare_speed(
     }
     measured: dict[str, Played] = {}
     for way in options.ways:
-        if way in "de" and options.device == "cuda":
-            started = time.perf_counter()
-            ways[way]()
-            console.print(
-                f"({way}) first round, graphs captured: {time.perf_counter() - started:.1f} s"
-            )
         measured[way] = ways[way]()
-    table = Table("", "", "episodes/s", "tokens/s", "turns", "seconds", "x (a)", "x (b)")
+    table = Table("", "", "episodes/s", "tokens/s", "turns", "seconds", "GB", "x (a)", "x (b)")
     for way, seen in measured.items():
         rate = seen.tokens / seen.seconds
         ratios = [
@@ -208,28 +216,53 @@ def compare_speed(
             f"{rate:,.0f}",
             str(seen.turns),
             f"{seen.seconds:.1f}",
+            f"{seen.gigabytes:.1f}",
             *ratios,
         )
     console.print(table)
     print(json.dumps({way: seen._asdict() for way, seen in measured.items()}))
 
 
+def played_by(
+    generator: Generator, records: list[QuestionRecord], tokenizer: Any, config: GRPOConfig
+) -> list[Rollout]:
+    policy = ModelPolicy(
+        generator,
+        ChatLayout.of(tokenizer),
+        max_tokens=config.max_context_tokens,
+        max_new_tokens=config.max_new_tokens,
+    )
+    return play_rollouts(records, policy, config)
+
+
 def one_by_one(
-    records: list[QuestionRecord], tokenizer: Any, backend: Backend, config: GRPOConfig
+    records: list[QuestionRecord], tokenizer: Any, generator: Generator, config: GRPOConfig
 ) -> Played:
-    counting = CountingBackend(backend)
-    layout = layout_of(tokenizer, config)
-    seconds = timed(lambda: [play([record], layout, counting, config) for record in records])
-    return Played(len(records), counting.turns, counting.tokens, seconds)
+    counting = CountingGenerator(generator)
+
+    def play_each() -> None:
+        for record in records:
+            played_by(counting, [record], tokenizer, config)
+
+    seconds, gigabytes = measured_while(play_each)
+    return Played(len(records), counting.turns, counting.tokens, seconds, gigabytes)
 
 
 def all_together(
-    records: list[QuestionRecord], tokenizer: Any, backend: Backend, config: GRPOConfig
+    records: list[QuestionRecord],
+    tokenizer: Any,
+    generator: Generator,
+    config: GRPOConfig,
+    *,
+    warm: bool = False,
 ) -> Played:
-    counting = CountingBackend(backend)
-    layout = layout_of(tokenizer, config)
-    seconds = timed(lambda: play(records, layout, counting, config))
-    return Played(len(records), counting.turns, counting.tokens, seconds)
+    if warm and torch.cuda.is_available():
+        seconds, _ = measured_while(lambda: played_by(generator, records, tokenizer, config))
+        console.print(f"the first round, in which graphs are captured, takes {seconds:.1f} s")
+    counting = CountingGenerator(generator)
+    work = partial(played_by, counting, records, tokenizer, config)
+    seconds, gigabytes = measured_while(work)
+    return Played(len(records), counting.turns, counting.tokens, seconds, gigabytes)
 
 
 def through_trl(
@@ -294,9 +327,11 @@ def through_trl(
 
     trainer._generate_single_turn = count
     model.train()
-    seconds = timed(lambda: trainer._generate_and_score_completions([dict(row) for row in rows]))
+    seconds, gigabytes = measured_while(
+        lambda: trainer._generate_and_score_completions([dict(row) for row in rows])
+    )
     model.eval()
-    return Played(len(rows), turns, tokens, seconds)
+    return Played(len(rows), turns, tokens, seconds, gigabytes)
 
 
 # -- turns of many lengths ---------------------------------------------------------------------
@@ -403,20 +438,24 @@ def measure_step(
 # -- what it takes -----------------------------------------------------------------------------
 
 
-def timed(work: Callable[[], Any]) -> float:
-    if torch.cuda.is_available():
+def measured_while(work: Callable[[], Any]) -> tuple[float, float]:
+    """Seconds, and the most gigabytes that tensors took on a GPU."""
+    on_gpu = torch.cuda.is_available()
+    if on_gpu:
         torch.cuda.synchronize()
+        torch.cuda.reset_peak_memory_stats()
     started = time.perf_counter()
     work()
-    if torch.cuda.is_available():
+    if on_gpu:
         torch.cuda.synchronize()
-    return time.perf_counter() - started
+    seconds = time.perf_counter() - started
+    return seconds, torch.cuda.max_memory_allocated() / 1e9 if on_gpu else 0.0
 
 
-def generate_of(model: Any, tokenizer: Any, sampling: Sampling) -> Backend:
-    return GenerateBackend(
+def generate_of(model: Any, tokenizer: Any, sampling: Sampling) -> Generator:
+    return TransformersGenerator(
         model,
-        stop_ids=stop_ids_of(model, tokenizer),
+        stop_ids=sorted(ChatLayout.of(tokenizer, model).stop_ids),
         pad_id=tokenizer.pad_token_id,
         sampling=sampling,
     )
@@ -424,14 +463,15 @@ def generate_of(model: Any, tokenizer: Any, sampling: Sampling) -> Backend:
 
 def engine_of(
     model: Any,
+    tokenizer: Any,
     config: GRPOConfig,
     sampling: Sampling,
     graphs: bool = True,
     short_cut: bool = True,
-) -> Backend:
+) -> Generator:
     return LockstepEngine(
         model,
-        stop_ids=[model.config.eos_token_id],
+        stop_ids=sorted(ChatLayout.of(tokenizer, model).stop_ids),
         sampling=sampling,
         max_length=config.max_context_tokens,
         cuda_graphs=graphs,
@@ -446,31 +486,46 @@ def dataset_of(rows: list[dict[str, Any]]) -> Any:
 
 
 def load(options: argparse.Namespace, dataset: Dataset) -> tuple[Any, Any]:
-    dtype = torch.float32 if options.device == "cpu" else torch.bfloat16
-    if options.model not in SHAPES:
-        from sql_env.agent.loading import load_model_and_tokenizer
+    model, tokenizer = loaded(options) if options.model else made(options, dataset)
+    if options.lora:
+        from peft import LoraConfig, get_peft_model
 
-        name = str(dtype).removeprefix("torch.")
-        model, tokenizer = load_model_and_tokenizer(
-            options.model, dtype=name, device=options.device
-        )
-        return model.eval(), tokenizer
-    from transformers import LlamaConfig, LlamaForCausalLM
+        settings = LoraConfig(r=options.lora, target_modules="all-linear", init_lora_weights=False)
+        model = get_peft_model(model, settings)
+    return model.eval(), tokenizer
+
+
+def loaded(options: argparse.Namespace) -> tuple[Any, Any]:
+    from sql_env.agent.loading import load_model_and_tokenizer
+
+    return load_model_and_tokenizer(options.model, dtype=options.dtype, device=options.device)
+
+
+def made(options: argparse.Namespace, dataset: Dataset) -> tuple[Any, Any]:
+    """A model with random weights, and a tokenizer that reads the questions."""
+    import transformers
 
     tokenizer = plain_tokenizer(dataset)
-    shape = LlamaConfig(
-        **SHAPES[options.model],
-        vocab_size=49_152 if options.model == "smollm2-shaped" else len(tokenizer),
+    shape = SHAPES[options.model_shape]
+    config = getattr(transformers, f"{shape.family}Config")(
+        hidden_size=shape.width,
+        intermediate_size=shape.inner,
+        num_hidden_layers=shape.layers,
+        num_attention_heads=shape.heads,
+        num_key_value_heads=shape.key_heads,
+        head_dim=shape.head_size,
+        vocab_size=shape.vocabulary or len(tokenizer),
         max_position_embeddings=8192,
         tie_word_embeddings=True,
         bos_token_id=None,
         eos_token_id=tokenizer.eos_token_id,
         pad_token_id=tokenizer.pad_token_id,
     )
-    model = LlamaForCausalLM(shape).to(device=options.device, dtype=dtype)
+    with torch.device(options.device):
+        model = getattr(transformers, f"{shape.family}ForCausalLM")(config)
     # Tokens that the tokenizer does not have would not decode.
     model.generation_config.eos_token_id = tokenizer.eos_token_id
-    return model.eval(), tokenizer
+    return model.to(getattr(torch, options.dtype)), tokenizer
 
 
 def plain_tokenizer(dataset: Dataset) -> Any:
@@ -504,9 +559,10 @@ def plain_tokenizer(dataset: Dataset) -> Any:
 
 def print_setting(options: argparse.Namespace, model: Any) -> None:
     size = sum(parameter.numel() for parameter in model.parameters()) / 1e6
+    name = options.model or f"random weights like {options.model_shape}"
     where = torch.cuda.get_device_name() if options.device == "cuda" else "CPU"
     console.print(
-        f"{options.model}, {size:.1f} M parameters, {model.dtype}, {where}, torch "
+        f"{name}, {size:.1f} M parameters, {model.dtype}, {where}, torch "
         f"{torch.__version__}, {torch.get_num_threads()} threads; {options.episodes} episodes of "
         f"{options.steps} steps, {options.max_new_tokens} tokens each"
     )
@@ -516,7 +572,10 @@ def parse_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--model", help="a folder, smollm2-135m, or a shape: " + ", ".join(SHAPES))
+    parser.add_argument("--model", help="a folder, a GGUF file, a hub id or smollm2-135m")
+    parser.add_argument("--model-shape", choices=SHAPES, help="random weights in this shape")
+    parser.add_argument("--dtype", help="of the weights; default: bfloat16 (CPU: float32)")
+    parser.add_argument("--lora", type=int, default=0, help="put an adapter of this rank on it")
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
     parser.add_argument("--dataset", help="a folder with questions/ and databases/")
     parser.add_argument("--episodes", type=int, default=16)
@@ -528,8 +587,9 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--parts", nargs="+", default=["check", "speed", "uneven", "step"])
     parser.add_argument("--no-graphs", dest="graphs", action="store_false")
     options = parser.parse_args()
-    if options.model is None:
-        options.model = "small" if options.device == "cpu" else "smollm2-shaped"
+    on_cpu = options.device == "cpu"
+    options.model_shape = options.model_shape or ("small" if on_cpu else "smollm2-135m")
+    options.dtype = options.dtype or ("float32" if on_cpu else "bfloat16")
     return options
 
 
