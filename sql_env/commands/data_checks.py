@@ -15,6 +15,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from sql_env.commands.errors import fail
+
 if TYPE_CHECKING:
     from sql_env.evaluation.validation import Finding
     from sql_env.questions import Dataset
@@ -37,10 +39,7 @@ def user_errors() -> Iterator[None]:
     try:
         yield
     except (QuestionLoadError, SourceError, DatabaseOpenError, DatasetWriteError) as error:
-        Console(stderr=True).print(
-            f"[bold red]error:[/] {escape(str(error))}", highlight=False, soft_wrap=True
-        )
-        raise typer.Exit(2) from None
+        fail(str(error))
 
 
 def validate(folder: FolderArgument = None, as_json: JsonOption = False) -> None:
@@ -107,9 +106,9 @@ def stats(
         try:
             statistics.plot(counts, plot, title)
         except ImportError:
-            _fail("drawing needs matplotlib: pip install '.[training]' in the project's folder")
+            fail("drawing needs matplotlib: pip install '.[training]' in the project's folder")
         except (OSError, ValueError) as error:
-            _fail(f"{plot}: cannot be drawn: {error}")
+            fail(f"{plot}: cannot be drawn: {error}")
         Console(stderr=True).print(f"drawn: {plot}", highlight=False)
 
 
@@ -117,11 +116,6 @@ def _dataset(folder: Path | None) -> Dataset:
     from sql_env.questions import Dataset
 
     return Dataset.at(folder) if folder else Dataset.embedded()
-
-
-def _fail(message: str) -> None:
-    Console(stderr=True).print(f"[bold red]error:[/] {escape(message)}", highlight=False)
-    raise typer.Exit(2)
 
 
 def _print_json(value: dict[str, Any]) -> None:

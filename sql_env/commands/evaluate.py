@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.markup import escape
 
 from sql_env.agent.choice import POLICY_HELP, PolicyChoiceError
+from sql_env.commands.errors import fail
 
 EMBEDDED = "embedded"
 
@@ -94,10 +93,7 @@ def user_errors() -> Iterator[None]:
     try:
         yield
     except (QuestionLoadError, RunError, ComparisonError, PolicyChoiceError) as error:
-        Console(stderr=True).print(
-            f"[bold red]error:[/] {escape(str(error))}", highlight=False, soft_wrap=True
-        )
-        raise typer.Exit(2) from None
+        fail(str(error))
 
 
 def evaluate_command(

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from sql_env.commands.errors import fail
+
 
 def generate(
     out: Annotated[Path, typer.Option(help="Where to write the dataset.")],
@@ -58,8 +60,7 @@ def generate(
                 progress=lambda made: bar.advance(task, made),
             )
     except (DomainError, GenerationError) as error:
-        errors.print(f"[bold red]error:[/] {escape(str(error))}", highlight=False, soft_wrap=True)
-        raise typer.Exit(2) from None
+        fail(str(error))
     console.print(
         f"[bold]{escape(str(out))}[/]: {questions:,} questions on {summary.databases:,} databases"
         f" ({summary.bytes / 1e6:.1f} MB)",

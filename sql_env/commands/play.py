@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from sql_env.agent.choice import POLICY_HELP, ModelOptions, build_policy
-from sql_env.commands.dataset_choice import load_split
+from sql_env.commands.dataset_choice import choose_questions, load_split
 from sql_env.commands.evaluate import (
     ActionsOption,
     Decoding,
@@ -97,14 +97,6 @@ def play_command(
 def _choose(
     questions: list[QuestionRecord], question_id: str | None, seed: int | None
 ) -> QuestionRecord:
-    from sql_env.questions import QuestionLoadError
-
     if question_id is None:
         return random.Random(seed).choice(questions)
-    for question in questions:
-        if question.question_id == question_id:
-            return question
-    raise QuestionLoadError(
-        f"there is no question {question_id!r} among {len(questions)}; the first is "
-        f"{questions[0].question_id!r}"
-    )
+    return choose_questions(questions, ids=[question_id])[0]

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.markup import escape
 
+from sql_env.commands.errors import fail
 from sql_env.commands.training_run import is_main, run_sft, run_train
 
 if TYPE_CHECKING:
@@ -180,15 +180,15 @@ def user_errors(console: Console) -> Iterator[None]:
             ResumeError,
             TrainingMemoryError,
         ) as error:
-            _fail(console, str(error))
+            fail(str(error), quiet=console.quiet)
         except KeyboardInterrupt:
             console.print("interrupted: --resume RUN goes on from the last checkpoint")
             raise typer.Exit(130) from None
     except ModuleNotFoundError as error:
-        _fail(
-            console,
+        fail(
             f"training needs the training extra ({error.name} is missing): "
             "pip install '.[training]' in the project's folder",
+            quiet=console.quiet,
         )
 
 
@@ -201,13 +201,6 @@ def _hush() -> None:
     disable_progress_bar()
     # A model that writes nonsense is told so by the environment; the share is in the metrics.
     logging.getLogger("sql_env.agent.parsing").setLevel(logging.ERROR)
-
-
-def _fail(console: Console, message: str) -> None:
-    Console(stderr=True, quiet=console.quiet).print(
-        f"[bold red]error:[/] {escape(message)}", highlight=False, soft_wrap=True
-    )
-    raise typer.Exit(2) from None
 
 
 def command_console() -> Console:
