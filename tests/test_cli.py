@@ -90,7 +90,7 @@ MISTAKES = [
     (["eval", "--policy", "magic"], "use one of"),
     (["eval", "--policy", "random", "--split", "none"], "choose --split from"),
     (["eval", "--policy", "random", "--dataset", "nowhere"], "make a dataset with"),
-    (["play", "--question-id", "none"], "the first is"),
+    (["play", "--question-id", "none"], "there are"),
     (["compare", "nowhere", "nowhere"], "`sql-env eval` makes runs"),
     (["report", "nowhere"], "`sql-env eval` makes runs"),
     (["data", "stats", "nowhere"], "make a dataset with"),
