@@ -15,7 +15,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from sql_env.models import QuestionRecord
+from sql_env.core.query_result import Cell, Row
+from sql_env.models import AnswerType, QuestionRecord
 
 _HOW_TO_GET_DATA = (
     "make a dataset with `sql-env data generate`, `sql-env data spider` or `sql-env data import`"
@@ -136,6 +137,25 @@ def check_split_name(name: str, there: Iterable[str] = ()) -> None:
                 f"the dataset was made by version 0.1, which called the split {name!r} {old!r}: "
                 "make it anew (docs/training.md, The data of the recipe)"
             )
+
+
+def answer_of(columns: Sequence[str], rows: Sequence[Row]) -> tuple[Any, AnswerType]:
+    """A gold result as JSON, and its type: one value, one column, or a table."""
+    if len(columns) == 1 and len(rows) == 1:
+        value = rows[0][0]
+        if isinstance(value, int):
+            return value, "integer"
+        if isinstance(value, float):
+            return value, "float"
+        return _json_cell(value), "string"
+    if len(columns) == 1:
+        return [_json_cell(row[0]) for row in rows], "list"
+    return [[_json_cell(cell) for cell in row] for row in rows], "table"
+
+
+def _json_cell(value: Cell) -> int | float | str | None:
+    """Bytes have no place in JSON: they become SQLite's own literal, x'0a0b'."""
+    return f"x'{value.hex()}'" if isinstance(value, bytes) else value
 
 
 def read_json_objects(path: Path) -> list[dict[str, Any]]:

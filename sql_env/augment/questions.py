@@ -19,7 +19,7 @@ from tempfile import NamedTemporaryFile
 from sql_env.models import QuestionRecord
 from sql_env.questions import Dataset, check_split_name, load_questions
 from sql_env.sources.raw import SourceError
-from sql_env.sources.writing import MANIFEST, DatasetWriteError
+from sql_env.sources.writing import MANIFEST, DatasetWriteError, question_file
 from sql_env.sql.normal_form import normalised_sql
 from sql_env.worlds.synthesis import synthetic_questions
 
@@ -131,10 +131,9 @@ def _is_made(path: Path, name: str) -> bool:
 
 def _write(folder: Path, name: str, records: Sequence[QuestionRecord]) -> None:
     """One file, which is there as a whole or not at all; the manifest counts it."""
-    lines = ",\n".join(json.dumps(record.model_dump(), ensure_ascii=False) for record in records)
     manifest_path = folder / MANIFEST
     try:
-        _replace(folder / "questions" / f"questions_{name}.json", f"[\n{lines}\n]\n")
+        _replace(folder / "questions" / f"questions_{name}.json", question_file(records))
         if manifest_path.is_file():
             manifest = json.loads(manifest_path.read_text("utf-8"))
             manifest["questions"] = {**manifest.get("questions", {}), name: len(records)}

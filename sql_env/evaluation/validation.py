@@ -19,8 +19,7 @@ from sql_env.core.render import CUT_MARK, render_row
 from sql_env.core.verifier import AnswerError, Gold, build_gold, verify_rows, verify_text
 from sql_env.environment import SQLEnvironment
 from sql_env.models import QuestionRecord
-from sql_env.questions import database_path
-from sql_env.sources.enrich import answer_of
+from sql_env.questions import answer_of, database_path
 
 
 class Check(StrEnum):

@@ -7,14 +7,14 @@ that it runs there too.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from sql_env.core.database import Cell, Database, DatabaseOpenError, QueryResult, Row
+from sql_env.core.database import Database, DatabaseOpenError, QueryResult
 from sql_env.core.verifier import build_gold
-from sql_env.models import AnswerType, QuestionRecord
+from sql_env.models import QuestionRecord
+from sql_env.questions import answer_of
 from sql_env.sources.raw import RawQuestion, SourceError, name_some
 from sql_env.sql.hardness import HardnessError, hardness
 
@@ -94,25 +94,6 @@ def enrich_one(question: RawQuestion, database: Database) -> QuestionRecord:
         split=NO_SPLIT,
         hint=question.hint,
     )
-
-
-def answer_of(columns: Sequence[str], rows: Sequence[Row]) -> tuple[Any, AnswerType]:
-    """A gold result as JSON, and its type: one value, one column, or a table."""
-    if len(columns) == 1 and len(rows) == 1:
-        value = rows[0][0]
-        if isinstance(value, int):
-            return value, "integer"
-        if isinstance(value, float):
-            return value, "float"
-        return json_cell(value), "string"
-    if len(columns) == 1:
-        return [json_cell(row[0]) for row in rows], "list"
-    return [[json_cell(cell) for cell in row] for row in rows], "table"
-
-
-def json_cell(value: Cell) -> int | float | str | None:
-    """Bytes have no place in JSON: they become SQLite's own literal, x'0a0b'."""
-    return f"x'{value.hex()}'" if isinstance(value, bytes) else value
 
 
 def open_checked(path: Path) -> Database:

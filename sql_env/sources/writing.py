@@ -59,6 +59,12 @@ def write_dataset(
     return out
 
 
+def question_file(records: Iterable[QuestionRecord]) -> str:
+    """The text of a question file: a JSON list, one record a line."""
+    lines = ",\n".join(json.dumps(record.model_dump(), ensure_ascii=False) for record in records)
+    return f"[\n{lines}\n]\n"
+
+
 def _swap(temporary: Path, out: Path) -> None:
     replaces = out.exists()
     if replaces:
@@ -79,11 +85,8 @@ def _fill(
 ) -> None:
     (folder / "questions").mkdir(parents=True)
     for split, records in by_split.items():
-        lines = ",\n".join(
-            json.dumps(record.model_dump(), ensure_ascii=False) for record in records
-        )
         path = folder / "questions" / f"questions_{split}.json"
-        path.write_text(f"[\n{lines}\n]\n", encoding="utf-8")
+        path.write_text(question_file(records), encoding="utf-8")
     for name in sorted({record.database_name for part in by_split.values() for record in part}):
         target = folder / "databases" / name / f"{name}.sqlite"
         target.parent.mkdir(parents=True)

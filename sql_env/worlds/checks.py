@@ -14,6 +14,8 @@ from sql_env.core.database import Database, QueryResult
 from sql_env.core.render import ROWS_SHOWN, render_row
 from sql_env.core.sql_text import Token, normalize_sql, tokenize
 from sql_env.core.verifier import AnswerError, Gold, build_gold, verify_rows, verify_text
+from sql_env.models import Difficulty
+from sql_env.sql.hardness import HardnessError, hardness
 from sql_env.worlds.intents import Candidate
 from sql_env.worlds.pools import split_words
 
@@ -37,6 +39,20 @@ def shape(sql: str) -> str:
         "x" if (name := token.identifier) and name not in _KEYWORDS else _blanked(token)
         for token in tokenize(sql)
     )
+
+
+_HARDNESS: dict[str, Difficulty | None] = {}  # by shape: parsing is the slowest part
+
+
+def hardness_of(sql: str) -> Difficulty | None:
+    """Spider's hardness of a query; None where its rules cannot read it."""
+    key = shape(sql)
+    if key not in _HARDNESS:
+        try:
+            _HARDNESS[key] = hardness(sql)
+        except HardnessError:
+            _HARDNESS[key] = None
+    return _HARDNESS[key]
 
 
 def _blanked(token: Token) -> str:

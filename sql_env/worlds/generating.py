@@ -20,9 +20,8 @@ from typing import get_args
 
 from sql_env.core.database import QueryResult, open_database, release
 from sql_env.models import Difficulty
-from sql_env.sql.hardness import hardness
 from sql_env.worlds.building import build_world
-from sql_env.worlds.checks import Judge, shape
+from sql_env.worlds.checks import Judge, hardness_of
 from sql_env.worlds.domain_files import own_domains, read_domain
 from sql_env.worlds.intents import INTENTS, Asker, Candidate, propose
 from sql_env.worlds.records import Record, make_record, split_records, write_questions
@@ -232,8 +231,8 @@ def _ask(
                 )
         if candidate is None:
             continue
-        label = _label(candidate.sql)
-        if not left[label]:
+        label = hardness_of(candidate.sql)
+        if label is None or not left[label]:
             continue
         result = judge.accept(candidate)
         if result is None:
@@ -246,16 +245,6 @@ def _ask(
 
 def _still(left: Mapping[Difficulty, int]) -> str:
     return ", ".join(f"{count} {level}" for level, count in left.items() if count)
-
-
-_LABELS: dict[str, Difficulty] = {}  # by shape: parsing is the slowest part of a candidate
-
-
-def _label(sql: str) -> Difficulty:
-    key = shape(sql)
-    if key not in _LABELS:
-        _LABELS[key] = hardness(sql)
-    return _LABELS[key]
 
 
 def _counted(records: list[Record], key: str, order: Sequence[str]) -> dict[str, int]:

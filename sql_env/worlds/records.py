@@ -11,6 +11,7 @@ from typing import Any
 from sql_env.core.database import QueryResult
 from sql_env.core.sql_text import normalize_sql
 from sql_env.models import Difficulty, QuestionRecord
+from sql_env.questions import answer_of
 from sql_env.worlds.intents import Candidate
 
 Record = dict[str, Any]
@@ -23,7 +24,7 @@ def make_record(
     tables: tuple[str, ...],
     database: str,
 ) -> Record:
-    answer, answer_type = gold_answer(result)
+    answer, answer_type = answer_of(result.columns, result.rows)
     return {
         "question_id": "",
         "question_text": candidate.question,
@@ -35,20 +36,6 @@ def make_record(
         "tables_involved": [table for table in tables if table in result.tables],
         "split": "",
     }
-
-
-def gold_answer(result: QueryResult) -> tuple[Any, str]:
-    """A result as the record keeps it: a value, a list of values, or rows."""
-    rows = result.rows
-    if len(result.columns) > 1:
-        return [list(row) for row in rows], "table"
-    if len(rows) != 1:
-        return [row[0] for row in rows], "list"
-    value = rows[0][0]
-    kind = (
-        "integer" if isinstance(value, int) else "float" if isinstance(value, float) else "string"
-    )
-    return value, kind
 
 
 def split_records(records: list[Record], eval_fraction: float, seed: int) -> None:

@@ -14,8 +14,7 @@ from pathlib import Path
 
 from sql_env.core.database import Database, QueryResult, open_database, release
 from sql_env.models import Difficulty
-from sql_env.sql.hardness import HardnessError, hardness
-from sql_env.worlds.checks import Judge, shape
+from sql_env.worlds.checks import Judge, hardness_of
 from sql_env.worlds.generating import HARDNESS_MIX
 from sql_env.worlds.intents import EXISTING_INTENTS, INTENTS, Asker, Candidate, propose
 from sql_env.worlds.introspection import NO_KEY, world_of
@@ -125,7 +124,7 @@ def _ask(
         found = database.query(candidate.sql)
         if not found.ok:  # it would take longer or return more than play allows
             continue
-        label = _label(candidate.sql)
+        label = hardness_of(candidate.sql)
         if label is None or open_levels[label] <= 0:
             continue
         if _answer(found) in hidden or any(map(is_unseen, _spellings(candidate))):
@@ -167,16 +166,3 @@ def _says_the_same_twice(sql: str) -> bool:
     return bool(_SAME_WITHIN.search(sql)) or any(
         re.search(rf"T\d+\.{name} (=|!=|IN) (?!T\d)", where) for name in joined
     )
-
-
-_LABELS: dict[str, Difficulty | None] = {}  # by shape: parsing is the slowest part
-
-
-def _label(sql: str) -> Difficulty | None:
-    key = shape(sql)
-    if key not in _LABELS:
-        try:
-            _LABELS[key] = hardness(sql)
-        except HardnessError:
-            _LABELS[key] = None
-    return _LABELS[key]
