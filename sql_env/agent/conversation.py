@@ -112,7 +112,9 @@ class ChatLayout:
                 raise error from None
         before_system, system_to_user, user_to_assistant = pieces("system", "first")
         end_id = _end_of_turn(tokenizer, assistant_to_user)
-        to_tool = between = from_tool = ()
+        to_tool: tuple[int, ...] = ()
+        between: tuple[int, ...] = ()
+        from_tool: tuple[int, ...] = ()
         if tools:
             called = ("system", "first", "action", "result", "other result")
             *_, to_tool, between, from_tool = pieces(*called)
@@ -190,11 +192,10 @@ def _pieces(
     from jinja2 import TemplateError
 
     turns = [_TURNS[name] for name in names]
-    system, first, *rest = [turns[0], *example, *turns[1:]]
-    if system_role:
-        messages = [system, first, *rest]
-    else:
-        messages = [{**first, "content": f"{system['content']}\n\n{first['content']}"}, *rest]
+    messages: list[dict[str, Any]] = [turns[0], *example, *turns[1:]]
+    if not system_role:
+        system, first = messages.pop(0), messages.pop(0)
+        messages.insert(0, {**first, "content": f"{system['content']}\n\n{first['content']}"})
     try:
         text = tokenizer.apply_chat_template(
             messages, tokenize=False, add_generation_prompt=True, **options
@@ -224,8 +225,8 @@ def _end_of_turn(tokenizer: Any, assistant_to_user: Sequence[int]) -> int:
     marks = {*tokenizer.all_special_ids, *tokenizer.get_added_vocab().values()}
     written = (token for token in assistant_to_user if tokenizer.decode([token]).strip())
     first = next(written, None)
-    end: int = first if first in marks else tokenizer.eos_token_id
-    return end
+    eos: int = tokenizer.eos_token_id
+    return first if first is not None and first in marks else eos
 
 
 def _configured_ends(model: Any) -> list[int]:

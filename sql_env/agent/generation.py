@@ -182,7 +182,8 @@ def conversations_that_fit(model: Any, max_length: int) -> int | None:
     free += torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
     share = getattr(torch.cuda, "get_per_process_memory_fraction", lambda _: 1.0)(device)
     allowed = int(share * total) - torch.cuda.memory_allocated(device)
-    return max(1, (min(free, allowed) - READING) // bytes_of_conversation(model, max_length))
+    left = int(min(free, allowed)) - READING
+    return max(1, left // bytes_of_conversation(model, max_length))
 
 
 def bytes_of_conversation(model: Any, max_length: int) -> int:

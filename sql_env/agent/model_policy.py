@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from sql_env.agent.conversation import ChatLayout, ContextWindowError, Conversation
 from sql_env.agent.generation import Completion, Generator
@@ -75,7 +76,10 @@ class ModelPolicy:
         replaced = self._replaced(turns) if self._resampler else {}
         for episode, turn in turns.items():
             talk = self._talks[episode]
-            trace = {"prompt_tokens": len(talk.context_ids), "completion_tokens": len(turn.ids)}
+            trace: dict[str, Any] = {
+                "prompt_tokens": len(talk.context_ids),
+                "completion_tokens": len(turn.ids),
+            }
             if turn.ids[-1] not in self._layout.stop_ids:
                 trace["cut_off"] = True
             if episode in replaced:
