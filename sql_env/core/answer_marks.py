@@ -13,7 +13,8 @@ from collections.abc import Sequence
 
 from sql_env.core.cells import Bare, TypedCell, normalize_text
 
-_BOLD_OR_CODE = re.compile(r"(?<!\w)(?:\*\*([^*\n]+)\*\*|__([^_\n]+)__|`+([^`\n]+)`+)(?!\w)")
+# A run of marks is tried at its beginning only: thousands of them would take quadratic time.
+_BOLD_OR_CODE = re.compile(r"(?<![\w`])(?:\*\*([^*\n]+)\*\*|__([^_\n]+)__|`++([^`\n]+)`+)(?!\w)")
 _MARKS = ("**", "__", "*", "_", "`")
 _QUALIFIER = re.compile(r"\w+\.")
 _WORD = re.compile(r"[^\W_]+")

@@ -15,7 +15,7 @@ _LEXEME = re.compile(
     r"""
       [a-zA-Z_][\w$]*+(?!')                            # most lexemes are words
     | [xX]?'(?:[^']|'')*'                              # a string or a blob
-    | "(?:[^"]|"")*" | `(?:[^`]|``)*` | \[[^\]]*\]     # a name, or a string as SQLite reads it
+    | "(?:[^"]|"")*" | `(?:[^`]|``)*` | \[[^\]]*(?:\]|\Z)  # a name, or a string to SQLite
     | (?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?\w*
     | [^\W\d][\w$]*
     | --[^\n]* | /\*.*?(?:\*/|\Z)

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from mutations import mutations
 from second_opinion import SecondOpinion, runner
 
-from sql_env.core.answer_marks import bind
+from sql_env.core.answer_marks import bind, undecorated
 from sql_env.core.database import open_database
 from sql_env.core.gold import Gold, Segment
 from sql_env.core.render import CUT_MARK, render_row
@@ -288,3 +288,10 @@ def test_columns_under_other_names_stay_wrong() -> None:
             assert verify_text(json.dumps({"columns": true_names, "rows": table}), gold).correct
     assert tally[False] > 1_000
     assert tally[True] > 500
+
+
+# Quadratic time would be hours here.
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("unit", ["`", "*", "**", "_", "__", "`a", "**a", "|", ",;"])
+def test_a_text_of_half_a_million_marks_is_undecorated_in_linear_time(unit: str) -> None:
+    undecorated(unit * (500_000 // len(unit)))

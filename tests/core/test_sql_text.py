@@ -72,3 +72,10 @@ def test_is_distinct_from_does_not_end_the_list() -> None:
 
 def test_what_is_no_select() -> None:
     assert parse_select("VALUES (1), (2)") is None
+
+
+# Quadratic time would be hours here.
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("unit", ["[", "'", '"', "`", "/*", "(", "x'", "a["])
+def test_a_text_of_half_a_million_marks_is_read_in_linear_time(unit: str) -> None:
+    tokenize(unit * (500_000 // len(unit)))
