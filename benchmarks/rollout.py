@@ -304,11 +304,12 @@ def through_trl(
     with tempfile.TemporaryDirectory() as folder:
         trainer = GRPOTrainer(
             model=model,
-            args=replace(config, adapter="environment_factory", output_dir=folder).to_trl(
-                max_tool_calling_iterations=config.step_budget - 1,
-                max_completion_length=config.max_context_tokens,
-                bf16=False,
-            ),
+            args=replace(
+                config,
+                output_dir=folder,
+                step_budget=config.step_budget - 1,
+                precision="fp32",
+            ).to_trl(),
             train_dataset=dataset_of(rows),
             processing_class=speaking,
             reward_funcs=list(REWARD_FUNCTIONS),

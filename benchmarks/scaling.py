@@ -45,8 +45,6 @@ SETTINGS = {
     "max_steps": TRAINING_STEPS,
     "logging_steps": 1,
     "save_steps": 1000,
-    "plot_every": 1000,
-    "transcript_every": 1000,
     "evaluate_every": 1000,
 }
 console = Console()

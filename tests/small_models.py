@@ -100,6 +100,7 @@ def tiny_config(tiny_dataset: Dataset, tmp_path: Path) -> Callable[..., GRPOConf
             "learning_rate": 1e-3,
             "device": "cpu",
             "precision": "fp32",
+            "prompt": "v1",
         }
         return GRPOConfig(**{**defaults, **values})
 
@@ -369,8 +370,9 @@ def warm_model_dir(
         max_context_tokens=1024,
         step_budget=4,
         device="cpu",
+        prompt="v1",
         sft={  # type: ignore[arg-type]
-            "max_steps": 60,
+            "trl": {"max_steps": 60},
             "learning_rate": 3e-3,
             "per_device_train_batch_size": 6,
             "mix": {"detour": 0.0, "sample": 0.0, "corrupt": 0.0, "typed_answer": 0.0},
@@ -379,6 +381,7 @@ def warm_model_dir(
     model = make_llama(initializer_range=0.02)
     train_sft(config, model, chat_tokenizer)
     model.save_pretrained(folder / "model")
+    config.prompt_of_run.save(folder / "model")
     chat_tokenizer.save_pretrained(folder / "model")
     return folder / "model"
 

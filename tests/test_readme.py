@@ -30,14 +30,14 @@ WIDTH = "88"
 MAKE = f"make -C {CHECKOUT} -o .venv/.dev -o .venv/.training BIN={Path(sys.executable).parent}"
 SHORT_TRAINING = "--set max_steps=1 --set max_new_tokens=8"
 SHORT_DEMO = (
-    f"{SHORT_TRAINING} --set sft.max_steps=1 --set num_generations=2 "
+    f"{SHORT_TRAINING} --set sft.trl.max_steps=1 --set num_generations=2 "
     "--set per_device_train_batch_size=4"
 )
 SHORTENED = {
     "make demo": f"{MAKE} demo ARGS='--out $PWD/runs/demo {SHORT_DEMO}'".replace("'", '"'),
     # The whole of it would run this test again.
     "make test": f"{MAKE} test ARGS='-p no:cacheprovider tests/core/test_sql_text.py'",
-    "sql-env sft": "--set sft.max_steps=1",
+    "sql-env sft": "--set sft.trl.max_steps=1",
     "sql-env train": SHORT_TRAINING,
 }
 

@@ -169,6 +169,31 @@ class ChatLayout:
         text: str = self.tokenizer.decode(list(ids), skip_special_tokens=True)
         return text
 
+    def written_call(self, call: dict[str, Any], tools: list[dict[str, Any]] | None) -> str:
+        """The call of a tool as the template writes it, without the end of the turn.
+
+        Raises:
+            ChatTemplateError: the template writes it in a way that cannot be cut out.
+        """
+        turns = [_TURNS["system"], _TURNS["first"]]
+        turn = {
+            "role": "assistant",
+            "content": "",
+            "tool_calls": [{"type": "function", "function": call}],
+        }
+        write = partial(
+            self.tokenizer.apply_chat_template, tokenize=False, tools=tools, enable_thinking=False
+        )
+        head, whole = write(turns, add_generation_prompt=True), write([*turns, turn])
+        ending = self.tokenizer.decode([self.end_id])
+        text, end, _ = whole.removeprefix(head).rpartition(ending)
+        if not whole.startswith(head) or not end:
+            raise ChatTemplateError(
+                f"the chat template of {self.tokenizer.name_or_path!r} does not write a call of a "
+                "tool behind its generation prompt: use --set actions=text"
+            )
+        return str(text)
+
     def between(self, completion: Sequence[int], *, tools: bool = False) -> tuple[int, ...]:
         """From the end of `completion` to the next user turn, or to the results of tools.
 

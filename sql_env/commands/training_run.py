@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 
 if TYPE_CHECKING:
+    from sql_env.agent.prompts import Prompt
     from sql_env.training.config import GRPOConfig
 
 
@@ -23,9 +24,14 @@ def run_train(config: GRPOConfig, console: Console, *, resuming: bool) -> None:
         run_training_with_metrics,
         sample_random_baseline,
     )
-    from sql_env.training.run_log import MODEL
+    from sql_env.training.resuming import change_settings
+    from sql_env.training.run_log import MODEL, RunLog
     from sql_env.training.visualization import LiveVisualizationCallback
 
+    config.to_trl()  # what TRL refuses, it refuses before anything is loaded
+    if resuming and is_main():
+        for name, values in change_settings(RunLog(config.output_dir), config).items():
+            console.print(f"{name}: {values['was']} -> {values['is']}", highlight=False)
     train = load_training_questions(config)
     held_out = load_training_questions(config, config.eval_split)
     groups = config.episodes_per_round // config.num_generations
@@ -66,10 +72,19 @@ def run_sft(config: GRPOConfig, console: Console, *, resuming: bool) -> Path:
     from accelerate import PartialState
 
     from sql_env.training.callbacks import SFT_NEWS, ProgressCallback, SFTLogCallback
+    from sql_env.training.config import is_sharded
     from sql_env.training.data_loading import load_for_training
+    from sql_env.training.resuming import change_settings
     from sql_env.training.run_log import MODEL, RunLog
+    from sql_env.training.settings import ConfigError
     from sql_env.training.sft import train_sft
 
+    if is_sharded():
+        raise ConfigError(
+            "SFT needs whole weights, and this launch cuts them up (FSDP or DeepSpeed): run "
+            "`sql-env sft` under another launch, then train with --set model_name=RUN/model"
+        )
+    config.to_trl_sft("")  # what TRL refuses, it refuses before anything is loaded
     # It is the SFT of any GRPO run that starts from its model.
     config = replace(config, sft=replace(config.sft, first=False))
     log = RunLog(config.output_dir)
@@ -77,7 +92,9 @@ def run_sft(config: GRPOConfig, console: Console, *, resuming: bool) -> Path:
     if resuming and folder.is_dir():
         return folder
     if is_main():
-        if not resuming:
+        if resuming:
+            change_settings(log, config)
+        else:
             log.begin(config)
         log.add_session("sft")
     console.print(
@@ -97,7 +114,7 @@ def run_sft(config: GRPOConfig, console: Console, *, resuming: bool) -> Path:
                 f"{row['stage']}: {row['examples']} episodes, {row['seconds']} s", highlight=False
             )
     if is_main():
-        _save_whole(folder, model, tokenizer)
+        _save_whole(folder, model, tokenizer, config.prompt_of_run)
     PartialState().wait_for_everyone()
     return folder
 
@@ -109,7 +126,6 @@ def _sft_first(config: GRPOConfig, console: Console, resuming: bool) -> str:
     from sql_env.training.run_log import CONFIG, SFT, RunLog
     from sql_env.training.sft import release_memory
 
-    config.to_trl()  # what GRPO refuses, it refuses before hours of SFT
     log = RunLog(config.output_dir)
     if is_main() and not resuming:
         log.check_unused(SFT)
@@ -126,12 +142,13 @@ def _sft_first(config: GRPOConfig, console: Console, resuming: bool) -> str:
     return str(model)
 
 
-def _save_whole(folder: Path, model: Any, tokenizer: Any) -> None:
+def _save_whole(folder: Path, model: Any, tokenizer: Any, prompt: Prompt) -> None:
     """The folder appears when everything is in it: a resumed run takes it for the end."""
     unfinished = folder.with_name(f"{folder.name}.part")
     shutil.rmtree(unfinished, ignore_errors=True)
     model.save_pretrained(unfinished)
     tokenizer.save_pretrained(unfinished)
+    prompt.save(unfinished)
     shutil.rmtree(folder, ignore_errors=True)
     unfinished.rename(folder)
 

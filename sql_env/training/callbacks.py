@@ -12,16 +12,31 @@ from transformers import TrainerCallback
 
 from sql_env.training.run_log import COMPLETE, RunLog
 
+TRANSCRIPTS_PER_ROUND = 8
+
 if TYPE_CHECKING:
     from rich.console import Console
     from transformers import TrainerControl, TrainerState, TrainingArguments
 
     from sql_env.agent.episodes import Step
+    from sql_env.agent.prompts import Prompt
     from sql_env.training.rollout import Rollout, TRLRollout
 
 
 class WholeCheckpoints(TrainerCallback):  # type: ignore[misc]  # transformers is untyped
-    """Marks checkpoints that are whole."""
+    """Marks checkpoints that are whole, and says how their model is spoken to.
+
+    Args:
+        prompt: what the model is trained with.
+    """
+
+    def __init__(self, prompt: Prompt) -> None:
+        self._prompt = prompt
+
+    def on_train_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any
+    ) -> None:
+        state.compute_steps(args, state.max_steps)  # a checkpoint brings those it was saved with
 
     def on_save(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any
@@ -30,7 +45,9 @@ class WholeCheckpoints(TrainerCallback):  # type: ignore[misc]  # transformers i
 
         PartialState().wait_for_everyone()  # each rank writes a file of its own
         if state.is_world_process_zero:
-            (Path(args.output_dir) / f"checkpoint-{state.global_step}" / COMPLETE).touch()
+            folder = Path(args.output_dir) / f"checkpoint-{state.global_step}"
+            self._prompt.save(folder)
+            (folder / COMPLETE).touch()
 
 
 class SFTLogCallback(TrainerCallback):  # type: ignore[misc]
@@ -71,13 +88,13 @@ class RunLogCallback(WholeCheckpoints):
 
     Args:
         log: the run's folder.
-        transcripts_per_round: how many of a round's episodes to keep.
+        prompt: what the model is trained with.
     """
 
-    def __init__(self, log: RunLog, transcripts_per_round: int) -> None:
+    def __init__(self, log: RunLog, prompt: Prompt) -> None:
+        super().__init__(prompt)
         self.log = log
         self.rollout: TRLRollout | None = None  # set where the run plays through one
-        self._transcripts_per_round = transcripts_per_round
         self._seconds_before: dict[str, float] = {}
         self._logged_at = time.monotonic()
         self._steps: list[Step] = []  # of the episodes since the last log
@@ -88,6 +105,7 @@ class RunLogCallback(WholeCheckpoints):
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any
     ) -> None:
+        super().on_train_begin(args, state, control)
         self._logged_at = time.monotonic()
         if state.is_world_process_zero:
             self.log.add_session("grpo", step=state.global_step)
@@ -103,7 +121,7 @@ class RunLogCallback(WholeCheckpoints):
         self._steps += [step for rollout in rollouts for step in rollout.episode.steps]
         rows = [
             {"step": self._step, **json.loads(rollout.episode.to_json())}
-            for rollout in rollouts[: self._transcripts_per_round]
+            for rollout in rollouts[:TRANSCRIPTS_PER_ROUND]
         ]
         self.log.add_transcripts(rows, self._process)
 
@@ -121,15 +139,19 @@ class RunLogCallback(WholeCheckpoints):
             self.log.add_metrics(row | self._play_since() | self._seconds_since())
 
     def _play_since(self) -> dict[str, float]:
-        """How this process's episodes went: turns taken, and how many turns were understood."""
+        """How this process's episodes went: turns taken, understood, cut off."""
         if not self._episodes:
             return {}
         steps, self._steps = self._steps, []
         episodes, self._episodes = self._episodes, 0
+        turns = [step for step in steps if "raw" in step.trace]  # a turn may have several actions
         return {
-            "turns": len(steps) / episodes,
-            "parsed": sum(bool(step.trace.get("parsed")) for step in steps) / len(steps),
+            "turns": len(turns) / episodes,
+            "parsed": sum(bool(step.trace.get("parsed")) for step in turns) / len(turns),
             "errors": sum(bool(step.error) for step in steps) / len(steps),
+            # TRL's own is of the last turns alone.
+            "completions/clipped_ratio": sum("cut_off" in step.trace for step in turns)
+            / len(turns),
         }
 
     def _seconds_since(self) -> dict[str, float]:

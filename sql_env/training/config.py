@@ -15,18 +15,21 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from sql_env.agent.prompts import Actions, Prompt, PromptVersion, prompt_of_model
 from sql_env.core.reward import RewardConfig
 from sql_env.environment import SQLEnvironment
 from sql_env.models import QuestionRecord
 from sql_env.questions import Dataset
 from sql_env.renames import renamed_settings
 from sql_env.training.demonstrations import DemonstrationMix
+from sql_env.training.passthrough import build_trl
 from sql_env.training.presets import PRESETS
 from sql_env.training.settings import (
     ConfigError,
     check_fields,
     from_mapping,
     merge,
+    number,
     parse_assignments,
     read_file,
 )
@@ -34,8 +37,10 @@ from sql_env.training.settings import (
 if TYPE_CHECKING:
     from peft import LoraConfig
     from trl import GRPOConfig as TRLGRPOConfig
+    from trl import SFTConfig as TRLSFTConfig
 
 Precision = Literal["auto", "fp32", "bf16", "fp16"]
+REWARD_WEIGHTS = (1.0, 0.15, 1.0)  # of correctness, progress, operational
 
 
 @dataclass(frozen=True)
@@ -44,7 +49,6 @@ class LoraSettings:
 
     r: int = field(default=32, metadata={"min": 1})
     alpha: int = field(default=64, metadata={"min": 1})
-    dropout: float = field(default=0.0, metadata={"min": 0.0, "below": 1.0})
     target_modules: str = "all-linear"
 
     def __post_init__(self) -> None:
@@ -57,7 +61,6 @@ class LoraSettings:
         return LoraConfig(
             r=self.r,
             lora_alpha=self.alpha,
-            lora_dropout=self.dropout,
             target_modules=self.target_modules,
             task_type="CAUSAL_LM",
         )
@@ -77,12 +80,8 @@ class SFTSettings:
         dagger_split: the questions that the model plays to make errors; None plays those that were
             demonstrated. Of questions that it knows by heart a model gets few wrong.
         dagger_questions: play only so many of them; None plays all.
-        dagger_temperature: how it plays them. At 1 most errors are accidents of sampling;
-            at 0 they are what the model believes.
-        dagger_rate: the second stage's learning rate, as a share of the first's.
         dagger_weight: how often each correction is shown in an epoch of the second stage.
-        save_steps: a checkpoint every so many steps; a multiple of `logging_steps` makes the logged
-            means of a resumed run those of one that was never interrupted.
+        trl: fields of TRL's `SFTConfig`, as in `sft.trl.save_steps=400`.
     """
 
     first: bool = False
@@ -92,17 +91,11 @@ class SFTSettings:
     dagger_epochs: float = field(default=0.0, metadata={"min": 0.0})
     dagger_split: str | None = None
     dagger_questions: int | None = field(default=None, metadata={"min": 1})
-    dagger_temperature: float = field(default=1.0, metadata={"min": 0.0})
-    dagger_rate: float = field(default=0.5, metadata={"above": 0.0})
     dagger_weight: int = field(default=1, metadata={"min": 1})
-    weight_decay: float = field(default=0.01, metadata={"min": 0.0})
     num_train_epochs: float = field(default=2.0, metadata={"above": 0.0})
-    max_steps: int | None = field(default=None, metadata={"min": 1})
     learning_rate: float = field(default=1e-4, metadata={"above": 0.0})
     per_device_train_batch_size: int = field(default=8, metadata={"min": 1})
-    gradient_accumulation_steps: int = field(default=1, metadata={"min": 1})
-    logging_steps: int = field(default=10, metadata={"min": 1})
-    save_steps: int = field(default=500, metadata={"min": 1})
+    trl: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -126,22 +119,17 @@ class GRPOConfig:
         end_on_repeat: end a training episode at an action that was played before. A policy that
             repeats a failed query learns that it leads nowhere, sooner. Capitals make no other.
         reward: `dense`, or `binary` for nothing but the terminal reward.
-        correctness_weight: weights of the three reward functions in the sum GRPO sees.
-        steps_per_generation: micro-batches one round of rollouts is cut into; None is
-            `gradient_accumulation_steps`, one update per round.
-        adapter: play through `rollout_func` (plain text actions, any chat model) or through
-            `environment_factory` (tool calls, for models whose chat template has them).
+        prompt: how the model is spoken to; None is what it was trained with, else the newest.
+        actions: the model writes them as lines of text, or as calls of its chat template's tools;
+            None is what it was trained with, else text.
         engine: `auto` is the lock-step engine where it can run, `generate` transformers' own.
         precision: of the arithmetic; weights stay fp32 in full fine-tuning. `auto` is bf16 on a
             GPU that has it, fp16 on an older one, fp32 on a CPU.
-        enable_thinking: for chat templates that know it (Qwen3).
         compile_layers: let torch fuse each layer's small operations; worth its minute of compiling
             on a GPU, in a run of many minutes.
-        save_steps: a checkpoint every so many steps; the newest `save_total_limit` are kept, at
-            least two, for the newest may be half written when a run is killed.
-        transcripts_per_round: how many episodes of each round are kept in the run folder.
-        plot_every: redraw the reward plot; `transcript_every` show an episode of the current
-            model; `evaluate_every` play `evaluate_episodes` on each split.
+        save_steps: a checkpoint every so many steps.
+        evaluate_every: play `evaluate_episodes` of each split every so many steps, and show one.
+        trl: fields of TRL's `GRPOConfig`, as in `trl.epsilon_high=0.28`.
     """
 
     model_name: str = "Qwen/Qwen3-1.7B"
@@ -168,42 +156,25 @@ class GRPOConfig:
     allow_last: bool = True
     end_on_repeat: bool = False
     reward: Literal["dense", "binary"] = "dense"
-    correctness_weight: float = field(default=1.0, metadata={"min": 0.0})
-    progress_weight: float = field(default=0.15, metadata={"min": 0.0})
-    operational_weight: float = field(default=1.0, metadata={"min": 0.0})
 
     # The rollouts.
     max_context_tokens: int = field(default=4096, metadata={"min": 64})
-    temperature: float = field(default=1.0, metadata={"min": 0.0})
-    top_p: float = field(default=1.0, metadata={"above": 0.0, "max": 1.0})
-    steps_per_generation: int | None = field(default=None, metadata={"min": 1})
-    adapter: Literal["rollout_func", "environment_factory"] = "rollout_func"
+    prompt: PromptVersion | None = None
+    actions: Actions | None = None
     engine: Literal["auto", "generate"] = "auto"
-    use_vllm: bool = False
-    enable_thinking: bool = False
 
     # The update.
     max_steps: int | None = field(default=None, metadata={"min": 1})
-    beta: float = field(default=0.0, metadata={"min": 0.0})
-    loss_type: Literal["grpo", "bnpo", "dr_grpo", "dapo"] = "dapo"
-    scale_rewards: Literal["group", "batch", "none"] = "group"
-    num_iterations: int = field(default=1, metadata={"min": 1})
-    max_grad_norm: float = field(default=1.0, metadata={"above": 0.0})
-    lr_scheduler_type: Literal["constant", "constant_with_warmup", "linear", "cosine"] = "constant"
-    lr_warmup_steps: int = field(default=0, metadata={"min": 0})
     lora: LoraSettings | None = None
     precision: Precision = "auto"
     device: Literal["auto", "cpu"] = "auto"
     gradient_checkpointing: bool = False
     compile_layers: bool = False
+    trl: dict[str, Any] = field(default_factory=dict)
 
     # What is kept and shown.
     save_steps: int = field(default=50, metadata={"min": 1})
-    save_total_limit: int = field(default=2, metadata={"min": 2})
-    transcripts_per_round: int = field(default=4, metadata={"min": 0})
-    plot_every: int = field(default=10, metadata={"min": 1})
-    transcript_every: int = field(default=50, metadata={"min": 1})
-    evaluate_every: int = field(default=100, metadata={"min": 1})
+    evaluate_every: int = field(default=50, metadata={"min": 1})
     evaluate_episodes: int = field(default=3, metadata={"min": 1})
 
     sft: SFTSettings = field(default_factory=SFTSettings)
@@ -233,8 +204,7 @@ class GRPOConfig:
                 f"num_generations is {self.num_generations}: allowed is a divisor of the "
                 f"{self.episodes_per_round} episodes of one round (per_device_train_batch_size "
                 f"{self.per_device_train_batch_size} x "
-                f"{self.steps_per_generation or self.gradient_accumulation_steps} micro-batches"
-                f" x {_world_size()} processes)"
+                f"{self._micro_batches} micro-batches x {_world_size()} processes)"
             )
 
     @classmethod
@@ -292,16 +262,46 @@ class GRPOConfig:
         return Dataset(Path(self.questions_path), Path(self.db_dir))
 
     @property
+    def temperature(self) -> float:
+        """At which training episodes are sampled."""
+        return float(self._trl_number("temperature", 1.0))
+
+    @property
+    def top_p(self) -> float:
+        """The share of the probability that training episodes are sampled from."""
+        return float(self._trl_number("top_p", 1.0))
+
+    @property
+    def prompt_of_run(self) -> Prompt:
+        """How the model is spoken to in every stage of the run, and how it writes its actions."""
+        own = prompt_of_model(self.model_name)
+        return Prompt(self.prompt or own.version, self.actions or own.actions)
+
+    @property
+    def template_kwargs(self) -> dict[str, Any]:
+        """What the chat template is told besides the turns, such as `enable_thinking`."""
+        return dict(self.trl.get("chat_template_kwargs", {}))
+
+    @property
     def episodes_per_round(self) -> int:
         """How many episodes are played, over all processes, between two rounds of updates."""
-        micro_batches = self.steps_per_generation or self.gradient_accumulation_steps
-        return self.per_device_train_batch_size * micro_batches * _world_size()
+        return self.per_device_train_batch_size * self._micro_batches * _world_size()
 
     @property
     def steps_per_round(self) -> int:
         """How many updates are made with the episodes of one round."""
-        micro_batches = self.steps_per_generation or self.gradient_accumulation_steps
-        return max(1, micro_batches * self.num_iterations // self.gradient_accumulation_steps)
+        made = self._micro_batches * int(self._trl_number("num_iterations", 1))
+        return max(1, made // self.gradient_accumulation_steps)
+
+    @property
+    def _micro_batches(self) -> int:
+        """How many a round of episodes is cut into."""
+        own = self.gradient_accumulation_steps
+        return int(self._trl_number("steps_per_generation", own)) or own
+
+    def _trl_number(self, name: str, default: float) -> float:
+        value = self.trl.get(name)
+        return default if value is None else number(f"trl.{name}", value, type(default))
 
     @property
     def reward_config(self) -> RewardConfig:
@@ -324,11 +324,6 @@ class GRPOConfig:
             allow_last=self.allow_last if allow_last is None else allow_last,
         )
 
-    @property
-    def reward_weights(self) -> list[float]:
-        """In the order correctness, progress, operational."""
-        return [self.correctness_weight, self.progress_weight, self.operational_weight]
-
     def resolved_precision(self) -> Literal["fp32", "bf16", "fp16"]:
         """What `auto` means on this machine."""
         if self.precision != "auto":
@@ -340,63 +335,93 @@ class GRPOConfig:
         # Asking for bf16 "including emulation" says yes on a T4, where it is very slow.
         return "bf16" if torch.cuda.is_bf16_supported(including_emulation=False) else "fp16"
 
-    def to_trl(self, **overrides: Any) -> TRLGRPOConfig:
+    def to_trl(self) -> TRLGRPOConfig:
         """TRL's configuration of the same run.
 
-        Args:
-            overrides: TRL fields to set besides, for what this dataclass does not name.
+        Raises:
+            ConfigError: TRL has no such field as one in `trl`, refuses its value, or it is decided
+                by a setting of ours.
         """
         from trl import GRPOConfig as TRLGRPOConfig
 
         if self.temperature == 0.0:
             raise ConfigError(
-                "temperature is 0.0: allowed is more than 0 in training, for GRPO compares "
+                "trl.temperature is 0.0: allowed is more than 0 in training, for GRPO compares "
                 "different episodes of one question"
             )
-        precision = self.resolved_precision()
-        settings: dict[str, Any] = {
-            "output_dir": self.output_dir,
+        decided = self._trainer_fields() | {
+            "num_generations": self.num_generations,
             # One pass over a list that repeats the questions; see `schedule_prompts`.
             "num_train_epochs": 1.0,
             "shuffle_dataset": False,
             "max_steps": self.max_steps if self.max_steps is not None else -1,
+            # Of a whole episode; `max_new_tokens` is the limit of a turn.
+            "max_completion_length": self.max_context_tokens,
+            "max_tool_calling_iterations": self.step_budget,
+            "remove_unused_columns": False,
+        }
+        defaults = {
+            "lr_scheduler_type": "constant",
+            "reward_weights": list(REWARD_WEIGHTS),
+            "chat_template_kwargs": {"enable_thinking": False},
+            "top_k": 0,
+            "vllm_max_model_length": self.max_context_tokens,
+            "save_total_limit": 2,
+        }
+        return build_trl(TRLGRPOConfig, decided, defaults, self.trl, "trl")
+
+    def to_trl_sft(self, stage: str, **decided: Any) -> TRLSFTConfig:
+        """TRL's configuration of the stage `stage` of SFT.
+
+        Raises:
+            ConfigError: as in `to_trl`.
+        """
+        from trl import SFTConfig as TRLSFTConfig
+
+        sft = self.sft
+        fields = self._trainer_fields() | {
+            "output_dir": str(Path(self.output_dir) / stage),
+            "num_train_epochs": sft.num_train_epochs,
+            "learning_rate": sft.learning_rate,
+            "per_device_train_batch_size": sft.per_device_train_batch_size,
+            "max_length": self.max_context_tokens,
+            "save_strategy": "steps",
+        }
+        for name in ("gradient_accumulation_steps", "logging_steps", "save_steps"):
+            del fields[name]  # of GRPO
+        defaults = {
+            "lr_scheduler_type": "cosine",
+            "warmup_steps": 0.03,
+            "weight_decay": 0.01,
+            "logging_steps": 10,
+            "save_steps": 500,
+            "save_total_limit": 2,
+        }
+        return build_trl(TRLSFTConfig, fields | decided, defaults, sft.trl, "sft.trl")
+
+    def _trainer_fields(self) -> dict[str, Any]:
+        """The fields that GRPO and SFT share."""
+        precision = self.resolved_precision()
+        return {
+            "output_dir": self.output_dir,
             "per_device_train_batch_size": self.per_device_train_batch_size,
             "gradient_accumulation_steps": self.gradient_accumulation_steps,
-            "steps_per_generation": self.steps_per_generation,
             "learning_rate": self.learning_rate,
-            "lr_scheduler_type": self.lr_scheduler_type,
-            "warmup_steps": self.lr_warmup_steps,
-            "max_grad_norm": self.max_grad_norm,
-            "num_generations": self.num_generations,
-            "num_iterations": self.num_iterations,
-            # Per turn with rollout_func; TRL's tool loop counts the whole episode.
-            "max_completion_length": self.max_new_tokens
-            if self.adapter == "rollout_func"
-            else self.max_context_tokens,
-            "max_tool_calling_iterations": self.step_budget,
-            "temperature": self.temperature,
-            "top_p": self.top_p,
-            "chat_template_kwargs": {"enable_thinking": self.enable_thinking},
-            "beta": self.beta,
-            "loss_type": self.loss_type,
-            "scale_rewards": self.scale_rewards,
-            "reward_weights": self.reward_weights,
-            "use_vllm": self.use_vllm,
-            "vllm_mode": "colocate",
             "seed": self.seed,
             "data_seed": self.seed,
             "logging_steps": self.logging_steps,
             "save_steps": self.save_steps,
-            "save_total_limit": self.save_total_limit,
             "bf16": precision == "bf16",
             "fp16": precision == "fp16",
             "use_cpu": self.device == "cpu",
             "gradient_checkpointing": self.gradient_checkpointing,
-            "remove_unused_columns": False,
-            "report_to": "none",
-            "disable_tqdm": True,
         }
-        return TRLGRPOConfig(**(settings | overrides))
+
+
+def is_sharded() -> bool:
+    """Whether this launch cuts the weights up; set by `accelerate launch`."""
+    names = ("ACCELERATE_USE_FSDP", "ACCELERATE_USE_DEEPSPEED")
+    return any(os.environ.get(name, "").lower() == "true" for name in names)
 
 
 def _world_size() -> int:

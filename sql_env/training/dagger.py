@@ -13,6 +13,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
+from sql_env.agent.prompts import V1, Prompt
 from sql_env.environment import SQLEnvironment
 from sql_env.models import QuestionRecord, SQLAction, SQLObservation
 from sql_env.sql.canonical import canonical_sql, comparisons, tables_in_order
@@ -27,13 +28,16 @@ def corrections(
     episodes: Iterable[tuple[QuestionRecord, Sequence[SQLAction]]],
     make_environment: Callable[[bool], SQLEnvironment],
     seed: int = 42,
+    prompt: Prompt = V1,
 ) -> Iterator[Demonstration]:
     """The corrections of every played episode: one after each of its first failures."""
     environment = make_environment(True)
     for number, (record, actions) in enumerate(episodes):
         draw = random.Random(f"{seed}/{number}/{record.question_id}")
         for failures in range(1, FAILURES_CORRECTED + 1):
-            corrected = correction_of(environment, record, actions, draw, failures=failures)
+            corrected = correction_of(
+                environment, record, actions, draw, prompt=prompt, failures=failures
+            )
             if corrected is None:
                 break
             yield corrected
@@ -46,13 +50,14 @@ def correction_of(
     actions: Sequence[SQLAction],
     draw: random.Random,
     *,
+    prompt: Prompt = V1,
     failures: int = 1,
 ) -> Demonstration | None:
     """Replay `actions` until so many queries have failed and go on as the expert would.
 
     Returns None where fewer fail, or too few steps are left to correct the last.
     """
-    expert = Expert(environment, record)
+    expert = Expert(environment, record, prompt)
     for action in actions:
         if expert.observation.done or action.action_type == "ANSWER":
             return None

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sql_env.agent.loading import load_model_and_tokenizer
-from sql_env.agent.prompts import get_system_prompt, get_tool_system_prompt
 from sql_env.models import QuestionRecord
 from sql_env.questions import (
     QuestionLoadError,
@@ -127,8 +126,7 @@ def load_question_prompts(config: GRPOConfig, split: str | None = None) -> RowDa
     """
     from datasets import Dataset as RowDataset
 
-    plays_with_tools = config.adapter == "environment_factory"
-    system = get_tool_system_prompt() if plays_with_tools else get_system_prompt()
+    system = config.prompt_of_run.system
     return RowDataset.from_list(
         [question_prompt(record, system) for record in load_training_questions(config, split)]
     )

@@ -32,8 +32,8 @@ from sql_env.training.config import GRPOConfig
 from sql_env.training.data_loading import load_training_questions
 from sql_env.training.pipeline import build_trainer, evaluate_model, run_training_with_metrics
 from sql_env.training.plots import RewardPoint, reward_figure, save_figure
-from sql_env.training.run_log import MODEL, PLOTS, RunLog
-from sql_env.training.sft import DEMONSTRATIONS, play_demonstrations, train_on
+from sql_env.training.run_log import DEMONSTRATIONS, MODEL, PLOTS, RunLog
+from sql_env.training.sft import play_demonstrations, train_on
 from sql_env.training.tiny_model import TinyModelSize, train_tokenizer, untrained_model, words_of
 from sql_env.worlds import generate_dataset
 
@@ -95,6 +95,7 @@ def run_demo(config: GRPOConfig, console: Console, further: int = FURTHER_QUESTI
                 log.add_metrics({"phase": "sft", **row})
         model.save_pretrained(log.path / MODEL)
         tokenizer.save_pretrained(log.path / MODEL)
+        config.prompt_of_run.save(log.path / MODEL)
     with clock.phase("after SFT"):
         after_sft = _evaluate("after-sft", config, model, tokenizer, held_out)
     console.print(f"after SFT: {_line(after_sft)}")

@@ -18,7 +18,14 @@ from sqlglot import exp
 
 from sql_env.agent.parsing import format_action
 from sql_env.agent.policies import answer_from_result
-from sql_env.agent.prompts import format_observation
+from sql_env.agent.prompts import (
+    V1,
+    Prompt,
+    format_observation,
+    format_outcome,
+    format_question,
+    format_steps_left,
+)
 from sql_env.core.actions import PlayedActions
 from sql_env.core.database import Database, open_database, release
 from sql_env.environment import LAST_RESULT, SQLEnvironment
@@ -84,9 +91,13 @@ class DemonstrationMix:
 class Expert:
     """Plays one question through an environment and writes down every turn."""
 
-    def __init__(self, environment: SQLEnvironment, record: QuestionRecord) -> None:
+    def __init__(
+        self, environment: SQLEnvironment, record: QuestionRecord, prompt: Prompt = V1
+    ) -> None:
         self.environment = environment
         self.record = record
+        self._prompt = prompt
+        self._results: list[str] = []  # of the last turn, in a prompt of several actions a turn
         self.turns: list[Turn] = []
         self._played = PlayedActions()
         self.observation = environment.reset(question_id=record.question_id)
@@ -94,11 +105,32 @@ class Expert:
     def act(self, kind: str, argument: str, *, trained: bool = True) -> SQLObservation:
         """Play one action and remember it."""
         action = SQLAction(action_type=kind, argument=argument)
-        turn = Turn(format_observation(self.observation), format_action(action), trained)
-        self.turns.append(turn)
+        if kind == "DESCRIBE" and self._describes(trained):
+            last = self.turns[-1]
+            self.turns[-1] = Turn(last.observation, f"{last.action}, {argument}", trained)
+        else:
+            self.turns.append(Turn(self._reading(), format_action(action), trained))
+            self._results = []
         self._played.add(kind, argument)
-        self.observation = self.environment.step(action)
-        return self.observation
+        self.observation = seen = self.environment.step(action)
+        self._results.append(format_outcome(action, seen))
+        return seen
+
+    def _describes(self, trained: bool) -> bool:
+        """Whether the last turn is one that another table can be described in."""
+        if not self.turns or not self._prompt.several or self._prompt.actions == "tools":
+            return False
+        last = self.turns[-1]
+        same = last.trained == trained and last.action.startswith("DESCRIBE: ")
+        return same and not self.observation.error
+
+    def _reading(self) -> str:
+        if not self._prompt.several:
+            return format_observation(self.observation)
+        if not self.turns:
+            return format_question(self.observation)
+        near_end = format_steps_left(self.observation)
+        return "\n".join([*self._results, *([near_end] if near_end else [])])
 
     def look(self, doubtful: Comparison, draw: random.Random) -> None:
         """See what the database holds where a query found nothing, if that is not known yet."""
@@ -146,6 +178,7 @@ class Demonstrations:
         make_environment: called with `allow_last`; the environments must know the questions.
         mix: how often each shape occurs.
         seed: the same seed gives the same demonstrations.
+        prompt: how the model is spoken to that is to learn from them.
     """
 
     def __init__(
@@ -153,7 +186,9 @@ class Demonstrations:
         make_environment: Callable[[bool], SQLEnvironment],
         mix: DemonstrationMix = DemonstrationMix(),
         seed: int = 42,
+        prompt: Prompt = V1,
     ) -> None:
+        self._prompt = prompt
         self._with_last = make_environment(True)
         self._typed = make_environment(False)
         self.mix = mix
@@ -173,7 +208,7 @@ class Demonstrations:
     def play_one(self, record: QuestionRecord, draw: random.Random) -> Demonstration | None:
         """One demonstration, or None where the question cannot be won in this shape."""
         environment = self._typed if draw.random() < self.mix.typed_answer else self._with_last
-        expert = Expert(environment, record)
+        expert = Expert(environment, record, self._prompt)
         with database_of(environment, record) as database:
             query = canonical_sql(record.gold_sql, database)
             needed = tables_in_order(query, database) or list(record.tables_involved)

@@ -16,6 +16,8 @@ import torch
 from torch import Tensor
 from trl import GRPOTrainer, SFTTrainer
 
+from sql_env.training.resuming import KeepsArguments
+
 Batch = dict[str, Any]
 
 _NO_ADVANTAGE = 1e-6  # what rounding leaves of a difference of equal rewards
@@ -31,7 +33,7 @@ def forget_trainers(model: Any) -> None:
         model.__dict__.pop(name, None)
 
 
-class BucketedSFTTrainer(SFTTrainer):  # type: ignore[misc]
+class BucketedSFTTrainer(KeepsArguments, SFTTrainer):  # type: ignore[misc]
     """`SFTTrainer` on batches padded on the right, whose padding nothing attends to."""
 
     def compute_loss(self, model: Any, inputs: Batch, **options: Any) -> Any:
@@ -42,7 +44,7 @@ class BucketedSFTTrainer(SFTTrainer):  # type: ignore[misc]
         return super().compute_loss(model, inputs, **options)
 
 
-class BucketedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
+class BucketedGRPOTrainer(KeepsArguments, GRPOTrainer):  # type: ignore[misc]
     """`GRPOTrainer` on micro-batches that are only as wide as their own longest episode."""
 
     _buffered_inputs: list[Batch] | None

@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -69,7 +67,7 @@ def evaluate_model(
         torch.no_grad(),
         config.environment(questions) as env,
     ):
-        policy = model_policy(model.eval(), tokenizer, replace(config, temperature=temperature))
+        policy = model_policy(model.eval(), tokenizer, config, temperature=temperature)
         result = evaluate(env, policy, seed=config.seed, batch_size=PLAYED_TOGETHER)
     model.train(was_training)
     return result
@@ -83,7 +81,7 @@ def build_trainer(
     *,
     callbacks: Sequence[TrainerCallback] = (),
 ) -> GRPOTrainer:
-    """TRL's `GRPOTrainer`, playing through `config.adapter`.
+    """TRL's `GRPOTrainer`, playing through `rollout_func`.
 
     Args:
         prompts: the training questions; default: what `load_question_prompts` gives.
@@ -93,18 +91,10 @@ def build_trainer(
     from sql_env.training.callbacks import RunLogCallback
     from sql_env.training.length_bucketing import BucketedGRPOTrainer, forget_trainers
     from sql_env.training.rewards import REWARD_FUNCTIONS
+    from sql_env.training.rollout import TRLRollout
 
-    log_callback = RunLogCallback(RunLog(config.output_dir), config.transcripts_per_round)
-    player: dict[str, Any]
-    if config.adapter == "rollout_func":
-        from sql_env.training.rollout import TRLRollout
-
-        log_callback.rollout = TRLRollout(config, on_rollouts=log_callback.add_transcripts)
-        player = {"rollout_func": log_callback.rollout}
-    else:
-        from sql_env.training.tool_environment import SQLToolEnvironment
-
-        player = {"environment_factory": partial(SQLToolEnvironment, config)}
+    log_callback = RunLogCallback(RunLog(config.output_dir), config.prompt_of_run)
+    log_callback.rollout = TRLRollout(config, on_rollouts=log_callback.add_transcripts)
     forget_trainers(model)
     trainer = BucketedGRPOTrainer(
         model=model,
@@ -115,7 +105,7 @@ def build_trainer(
         processing_class=tokenizer,
         reward_funcs=list(REWARD_FUNCTIONS),
         callbacks=[log_callback, *callbacks],
-        **player,
+        rollout_func=log_callback.rollout,
     )
     # It would print every log as a dict between the lines of the progress bar.
     from transformers import PrinterCallback
@@ -161,7 +151,11 @@ def run_training_with_metrics(
         if not ran_out_of_memory(error):
             raise
         raise TrainingMemoryError(_what_to_lower(config, log)) from error
+    if trainer.is_fsdp_enabled:  # checkpoints may be cut up, the model is whole
+        trainer.accelerator.state.fsdp_plugin.set_state_dict_type("FULL_STATE_DICT")
     trainer.save_model(str(log.path / MODEL))
+    if trainer.accelerator.is_main_process:
+        config.prompt_of_run.save(log.path / MODEL)
     return reward_points(trainer.state.log_history)
 
 

@@ -8,10 +8,10 @@ PRESETS: dict[str, dict[str, Any]] = {
     # A free Colab GPU: 15 GB and, on a T4, no bf16.
     "colab": {
         "model_name": "Qwen/Qwen3-0.6B",
-        "num_generations": 2,
+        "num_generations": 8,
         "step_budget": 10,
         "per_device_train_batch_size": 1,
-        "gradient_accumulation_steps": 8,
+        "gradient_accumulation_steps": 16,
         "max_new_tokens": 128,
         "max_context_tokens": 2048,
         "learning_rate": 2e-5,
@@ -21,6 +21,7 @@ PRESETS: dict[str, dict[str, Any]] = {
     # Two cores and patience: a model that needs no hub, short turns, few episodes.
     "cpu": {
         "model_name": "smollm2-135m",
+        "prompt": "v1",
         "device": "cpu",
         "num_generations": 4,
         "per_device_train_batch_size": 4,
@@ -36,6 +37,7 @@ PRESETS: dict[str, dict[str, Any]] = {
     # One data-centre GPU: 32 questions x 8 episodes a step, none of which SFT has shown.
     "gpu": {
         "model_name": "smollm2-135m",
+        "prompt": "v1",
         "train_split": "rl+rl_renamed+rl_core*7",
         "num_generations": 8,
         "per_device_train_batch_size": 32,
@@ -45,7 +47,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "max_context_tokens": 1536,
         "end_on_repeat": True,
         "learning_rate": 3e-5,
-        "scale_rewards": "none",
+        "trl": {"scale_rewards": "none"},
         "difficulty_filter": ["easy", "medium", "hard", "extra"],
         "compile_layers": True,
         "max_steps": 75,
@@ -55,14 +57,12 @@ PRESETS: dict[str, dict[str, Any]] = {
         "evaluate_episodes": 32,
         "sft": {
             "first": True,
-            "save_steps": 400,
+            "trl": {"save_steps": 400},
             "split": "train*4+wide+worlds+synthetic+synthetic_wide+renamed",
             "num_train_epochs": 1.25,
             "dagger_epochs": 0.4,
             "dagger_split": "dagger+dagger_renamed",
             "dagger_questions": 2560,
-            "dagger_temperature": 0.0,
-            "dagger_rate": 0.5,
             "dagger_weight": 3,
             "learning_rate": 5e-4,
             "per_device_train_batch_size": 32,
@@ -79,6 +79,7 @@ PRESETS: dict[str, dict[str, Any]] = {
     # `sql-env demo`: a model of a million weights, made on the spot, on two cores in minutes.
     "demo": {
         "model_name": "runs/demo/sft/model",
+        "prompt": "v1",
         "output_dir": "runs/demo",
         "device": "cpu",
         "difficulty_filter": ["easy"],

@@ -27,6 +27,7 @@ from sql_env.agent.parsing import parse_model_output
 from sql_env.agent.playing import plan_of, play
 from sql_env.models import QuestionRecord, SQLAction
 from sql_env.questions import load_questions
+from sql_env.training.config import is_sharded
 
 if TYPE_CHECKING:
     from trl import GRPOTrainer
@@ -95,10 +96,15 @@ def rollout_func(
 
 
 def play_questions(
-    records: Sequence[QuestionRecord], model: Any, tokenizer: Any, config: GRPOConfig
+    records: Sequence[QuestionRecord],
+    model: Any,
+    tokenizer: Any,
+    config: GRPOConfig,
+    *,
+    temperature: float,
 ) -> list[list[SQLAction]]:
     """Play each question once and return the actions."""
-    policy = model_policy(model, tokenizer, config)
+    policy = model_policy(model, tokenizer, config, temperature=temperature)
     return [
         [
             SQLAction(action_type=step.action_type, argument=step.argument)
@@ -108,15 +114,25 @@ def play_questions(
     ]
 
 
-def model_policy(model: Any, tokenizer: Any, config: GRPOConfig) -> ModelPolicy:
-    """A model in memory as a policy, sampling as `config` says."""
-    sampling = Sampling(config.max_new_tokens, config.temperature, config.top_p)
+def model_policy(
+    model: Any, tokenizer: Any, config: GRPOConfig, *, temperature: float | None = None
+) -> ModelPolicy:
+    """A model in memory as a policy.
+
+    Args:
+        temperature: default: that of training episodes.
+    """
+    sampling = Sampling(
+        config.max_new_tokens,
+        config.temperature if temperature is None else temperature,
+        config.top_p if temperature is None else 1.0,
+    )
     generator = make_generator(
         model,
         tokenizer,
         sampling,
         max_length=config.max_context_tokens,
-        engine=config.engine == "auto",
+        engine=config.engine == "auto" and not is_sharded(),  # it needs whole weights
         copy_dtype=_copy_dtype(model, config),
         stragglers=STRAGGLERS,
     )
@@ -225,7 +241,12 @@ class TrainerGenerator:
 
     def __init__(self, trainer: GRPOTrainer, max_new_tokens: int) -> None:
         self._trainer = trainer
-        trainer.generation_config.max_new_tokens = max_new_tokens
+        if trainer.use_vllm:
+            trainer.vllm_generation.max_completion_length = max_new_tokens
+        else:
+            trainer.generation_config.max_new_tokens = max_new_tokens
+        # TRL cuts a server's answer into equal parts, one for each rank.
+        self._equal_parts = trainer.use_vllm and trainer.vllm_mode == "server"
 
     def begin(self) -> None:
         pass
@@ -234,10 +255,12 @@ class TrainerGenerator:
         pass
 
     def generate(self, contexts: Sequence[list[int]]) -> list[Completion]:
-        self._any_rank_plays(True)
-        ids, logprobs = self._trainer._generate_single_turn(list(contexts), None, {}, 1)
+        most = self._most(len(contexts))  # asked by every rank, whether it needs to know or not
+        missing = most - len(contexts) if self._equal_parts else 0
+        ids, logprobs = self._turn([*contexts, *[self._idle] * missing])
         each = logprobs if logprobs is not None else [None] * len(ids)
-        return [Completion(list(turn), known) for turn, known in zip(ids, each, strict=True)]
+        turns = zip(ids[: len(contexts)], each[: len(contexts)], strict=True)
+        return [Completion(list(turn), known) for turn, known in turns]
 
     def join_others(self) -> None:
         """Take part in the turns of ranks that still play, until none does.
@@ -245,18 +268,26 @@ class TrainerGenerator:
         Sharded weights and a vLLM server are used by all ranks at once: one that left when its own
         episodes were over would keep the others waiting for ever.
         """
-        idle = [self._trainer.processing_class.eos_token_id]
-        while self._any_rank_plays(False):
-            self._trainer._generate_single_turn([idle], None, {}, 1)
+        while most := self._most(0):
+            self._turn([self._idle] * (most if self._equal_parts else 1))
 
-    def _any_rank_plays(self, this_one: bool) -> bool:
+    @property
+    def _idle(self) -> list[int]:
+        return [self._trainer.processing_class.eos_token_id]
+
+    def _turn(self, contexts: list[list[int]]) -> tuple[Any, Any]:
+        ids, logprobs = self._trainer._generate_single_turn(contexts, None, {}, 1)
+        return ids, logprobs
+
+    def _most(self, here: int) -> int:
+        """How many episodes the rank with the most of them plays on."""
         import torch
 
         accelerator = self._trainer.accelerator
         if accelerator.num_processes == 1:
-            return this_one
-        plays = torch.tensor([int(this_one)], device=accelerator.device)
-        return bool(accelerator.reduce(plays, "sum").item())
+            return here
+        counts = accelerator.gather(torch.tensor([here], device=accelerator.device))
+        return int(counts.max().item())
 
 
 def as_row(rollout: Rollout) -> dict[str, Any]:
@@ -295,9 +326,11 @@ def question_id_of(prompt: Sequence[Message]) -> str:
 
 
 def _policy(generator: Generator, model: Any, tokenizer: Any, config: GRPOConfig) -> ModelPolicy:
+    prompt = config.prompt_of_run
     return ModelPolicy(
         generator,
-        ChatLayout.of(tokenizer, model, enable_thinking=config.enable_thinking),
+        ChatLayout.of(tokenizer, model, **prompt.for_template, **config.template_kwargs),
+        prompt=prompt,
         max_tokens=config.max_context_tokens,
         max_new_tokens=config.max_new_tokens,
         room=conversations_that_fit(model, config.max_context_tokens),

@@ -1,6 +1,7 @@
 """A training run is a folder.
 
     config.json         what was asked for, to run it again or to resume it
+    changes.jsonl       the settings that changed when it was resumed: what they were and are
     sessions.jsonl      one row per start or resumption: when, on what machine, with what versions
     metrics.jsonl       one row per logged step; `phase` says sft or grpo
     success.jsonl       success on questions of both splits, every so many steps
@@ -33,6 +34,9 @@ from sql_env.training.settings import ConfigError
 CONFIG, METRICS, TRANSCRIPTS = "config.json", "metrics.jsonl", "transcripts.jsonl"
 SESSIONS, SUCCESS = "sessions.jsonl", "success.jsonl"
 MODEL, PLOTS, COMPLETE, SFT = "model", "plots", "COMPLETE", "sft"
+DEMONSTRATIONS, DAGGER = "demonstrations", "dagger"  # the stages of SFT
+DEMONSTRATIONS_FILE, CORRECTIONS_FILE = "demonstrations.jsonl", "corrections.jsonl"
+CHANGES = "changes.jsonl"
 
 
 class ResumeError(ValueError):
@@ -53,8 +57,7 @@ class RunLog:
         """
         self.check_unused()
         self.path.mkdir(parents=True, exist_ok=True)
-        text = json.dumps(config.to_dict(), indent=2, ensure_ascii=False)
-        self._replace(CONFIG, text + "\n")
+        self._write_config(config)
 
     def check_unused(self, *parts: str) -> None:
         """Whether a run may begin here.
@@ -84,6 +87,15 @@ class RunLog:
                 "`sql-env train` and `sql-env sft` print their run folder when they begin"
             )
         return GRPOConfig.load(file=path, settings=settings, **values)
+
+    def change(self, config: GRPOConfig, changed: dict[str, Any]) -> None:
+        """The run goes on under other settings."""
+        self._append(CHANGES, [{"changed": changed, "when": now()}])
+        self._write_config(config)
+
+    def changes(self) -> list[dict[str, Any]]:
+        """The settings that changed, one row for each time."""
+        return self._read(CHANGES)
 
     def add_session(self, phase: str, **values: Any) -> None:
         """Note that this process works on the run: on what machine, and with which versions."""
@@ -144,6 +156,10 @@ class RunLog:
 
     def _transcript_files(self) -> list[str]:
         return sorted(path.name for path in self.path.glob("transcripts*.jsonl"))
+
+    def _write_config(self, config: GRPOConfig) -> None:
+        text = json.dumps(config.to_dict(), indent=2, ensure_ascii=False)
+        self._replace(CONFIG, text + "\n")
 
     def _replace(self, name: str, text: str) -> None:
         """A file is whole at every moment."""

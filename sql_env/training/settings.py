@@ -124,8 +124,6 @@ def _convert(name: str, value: Any, hint: Any) -> Any:
             return None
         return _convert(name, value, next(item for item in arguments if item is not type(None)))
     if origin is Literal:
-        if value is None and "none" in arguments:  # a word of its own here
-            return "none"
         if value not in arguments:
             raise _refusal(name, value, "one of " + ", ".join(map(str, arguments)))
         return value
@@ -137,6 +135,10 @@ def _convert(name: str, value: Any, hint: Any) -> Any:
             _convert(name, item.strip() if isinstance(item, str) else item, arguments[0])
             for item in items
         ]
+    if origin is dict:
+        if not isinstance(value, Mapping):
+            raise _refusal(name, value, f"fields such as {name}.field=value")
+        return dict(value)
     if dataclasses.is_dataclass(hint):
         if isinstance(value, Mapping):
             return from_mapping(hint, value, name)  # type: ignore[arg-type]
@@ -144,11 +146,12 @@ def _convert(name: str, value: Any, hint: Any) -> Any:
     if hint is bool:
         return _require(name, value, bool, "true or false")
     if hint in (int, float):
-        return _number(name, value, hint)
+        return number(name, value, hint)
     return _require(name, value, hint, "text")
 
 
-def _number(name: str, value: Any, kind: type[int] | type[float]) -> int | float:
+def number(name: str, value: Any, kind: type[int] | type[float]) -> int | float:
+    """`value` as a number of that kind, or a refusal that names the setting."""
     allowed = "a whole number" if kind is int else "a number"
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         raise _refusal(name, value, allowed)

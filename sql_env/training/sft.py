@@ -23,7 +23,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sql_env.agent.conversation import ChatLayout, Conversation
-from sql_env.agent.prompts import get_system_prompt
+from sql_env.agent.parsing import parse_model_output
+from sql_env.agent.prompts import Prompt, tool_call
 from sql_env.environment import SQLEnvironment
 from sql_env.models import QuestionRecord
 from sql_env.questions import QuestionLoadError, load_questions
@@ -31,14 +32,18 @@ from sql_env.training.config import GRPOConfig
 from sql_env.training.dagger import corrections
 from sql_env.training.data_loading import check_splits, weighted_questions
 from sql_env.training.demonstrations import Demonstration, Demonstrations, Turn
+from sql_env.training.run_log import (
+    CORRECTIONS_FILE,
+    DAGGER,
+    DEMONSTRATIONS,
+    DEMONSTRATIONS_FILE,
+)
 
 if TYPE_CHECKING:
     from datasets import Dataset
     from transformers import PreTrainedModel, PreTrainedTokenizerBase, TrainerCallback
 
 IGNORED = -100  # the label that carries no loss
-DEMONSTRATIONS, DAGGER = "demonstrations", "dagger"  # the stages
-DEMONSTRATIONS_FILE, CORRECTIONS = "demonstrations.jsonl", "corrections.jsonl"  # what they show
 
 
 def train_sft(
@@ -78,7 +83,7 @@ def train_sft(
     log = train_on(shown, DEMONSTRATIONS, config, model, tokenizer, callbacks, resume=resume)
     if settings.dagger_epochs:
         corrections = _kept(
-            folder / CORRECTIONS,
+            folder / CORRECTIONS_FILE,
             lambda: correct_own_errors(config, model, tokenizer, to_play),
             resume,
         )
@@ -91,7 +96,9 @@ def play_demonstrations(
     config: GRPOConfig, questions: Sequence[QuestionRecord]
 ) -> list[Demonstration]:
     """What the first stage shows, in shapes drawn from the seed."""
-    source = Demonstrations(_environments(config, questions), config.sft.mix, config.seed)
+    source = Demonstrations(
+        _environments(config, questions), config.sft.mix, config.seed, config.prompt_of_run
+    )
     shown = list(source.play(questions))
     source.close()
     return shown
@@ -113,11 +120,15 @@ def correct_own_errors(
     draw = random.Random(config.seed)
     wanted = config.sft.dagger_questions or len(questions)
     chosen = draw.sample(list(questions), min(wanted, len(questions)))
-    playing = dataclasses.replace(config, temperature=config.sft.dagger_temperature)
-    played = play_questions(chosen, model, tokenizer, playing)
+    # At a temperature of 1 most errors are accidents of sampling: here it plays what it believes.
+    played = play_questions(chosen, model, tokenizer, config, temperature=0.0)
     release_memory()
     environments = _environments(config, questions)
-    return list(corrections(zip(chosen, played, strict=True), environments, config.seed))
+    return list(
+        corrections(
+            zip(chosen, played, strict=True), environments, config.seed, config.prompt_of_run
+        )
+    )
 
 
 def release_memory() -> None:
@@ -172,13 +183,16 @@ def as_examples(
     """
     from datasets import Dataset
 
-    layout = ChatLayout.of(tokenizer, enable_thinking=config.enable_thinking)
+    prompt = config.prompt_of_run
+    layout = ChatLayout.of(tokenizer, **prompt.for_template, **config.template_kwargs)
     demonstrations = list(demonstrations)
+    if prompt.actions == "tools":
+        demonstrations = [_with_calls(item, layout, prompt) for item in demonstrations]
     texts = {text for item in demonstrations for turn in item.turns for text in turn.texts}
     ids_of = dict(zip(texts, layout.encode_all(list(texts)), strict=True))
     rows = []
     for demonstration in demonstrations:
-        ids, labels = tokens_and_labels(demonstration, layout, ids_of)
+        ids, labels = tokens_and_labels(demonstration, layout, ids_of, prompt)
         if len(ids) <= config.max_context_tokens:
             rows.append({"input_ids": ids, "labels": labels, "length": len(ids)})
     if not rows:
@@ -189,7 +203,10 @@ def as_examples(
 
 
 def tokens_and_labels(
-    demonstration: Demonstration, layout: ChatLayout, ids_of: Mapping[str, list[int]]
+    demonstration: Demonstration,
+    layout: ChatLayout,
+    ids_of: Mapping[str, list[int]],
+    prompt: Prompt,
 ) -> tuple[list[int], list[int]]:
     """One demonstration as (input ids, labels).
 
@@ -197,11 +214,14 @@ def tokens_and_labels(
         ids_of: the tokens of every observation and action in it.
     """
     end = layout.end_id
-    talk = Conversation(layout, get_system_prompt(), ids_of[demonstration.turns[0].observation])
+    talk = Conversation(layout, prompt.system, ids_of[demonstration.turns[0].observation])
     learned: list[bool] = []
     for number, turn in enumerate(demonstration.turns):
-        if number:
+        if number and prompt.actions == "tools":
+            talk.add_tool_results([turn.observation])
+        elif number:
             talk.add_observation(ids_of[turn.observation])
+        if number:
             learned += [False] * (len(talk.completion_ids) - len(learned))
         action = [*ids_of[turn.action], end]
         talk.add_completion(action)
@@ -211,6 +231,18 @@ def tokens_and_labels(
         for token, learn in zip(talk.completion_ids, learned, strict=True)
     ]
     return talk.prompt_ids + talk.completion_ids, [IGNORED] * len(talk.prompt_ids) + labels
+
+
+def _with_calls(demonstration: Demonstration, layout: ChatLayout, prompt: Prompt) -> Demonstration:
+    """The same, with actions as the calls of tools that the chat template writes."""
+    turns = tuple(
+        dataclasses.replace(
+            turn,
+            action=layout.written_call(tool_call(parse_model_output(turn.action)), prompt.tools),
+        )
+        for turn in demonstration.turns
+    )
+    return dataclasses.replace(demonstration, turns=turns)
 
 
 def save_demonstrations(demonstrations: Iterable[Demonstration], path: Path) -> None:
@@ -249,7 +281,7 @@ def _clear(folder: Path) -> None:
     """Remove what an earlier run left, so that nothing goes on from it by mistake."""
     for stage in (folder / DEMONSTRATIONS, folder / DAGGER):
         shutil.rmtree(stage, ignore_errors=True)
-    for name in (DEMONSTRATIONS_FILE, CORRECTIONS):
+    for name in (DEMONSTRATIONS_FILE, CORRECTIONS_FILE):
         (folder / name).unlink(missing_ok=True)
 
 

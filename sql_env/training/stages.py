@@ -20,15 +20,17 @@ from transformers import PrinterCallback, TrainerCallback, TrainerState
 from transformers.trainer_pt_utils import get_length_grouped_indices
 from trl import SFTConfig
 
+from sql_env.agent.prompts import Prompt
 from sql_env.training.callbacks import WholeCheckpoints
 from sql_env.training.config import GRPOConfig
 from sql_env.training.length_bucketing import BucketedSFTTrainer, forget_trainers
-from sql_env.training.run_log import COMPLETE, RunLog
+from sql_env.training.run_log import COMPLETE, DAGGER, RunLog
 
 if TYPE_CHECKING:
     from datasets import Dataset
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+DAGGER_RATE = 0.5  # of the first stage's learning rate
 STATE = "trainer_state.json"  # transformers' name for it
 
 
@@ -97,12 +99,13 @@ class StageFolder:
         """Remove what an earlier run left, so that no later one goes on from it."""
         shutil.rmtree(self.path, ignore_errors=True)
 
-    def finish(self, trainer: StageTrainer) -> None:
+    def finish(self, trainer: StageTrainer, prompt: Prompt) -> None:
         """Write the weights and the log, say that the stage is over, remove the checkpoints."""
         trainer.save_model()
         trainer.save_state()
         trainer.accelerator.wait_for_everyone()
         if trainer.accelerator.is_main_process:
+            prompt.save(self.path)
             (self.path / COMPLETE).touch()
             self.drop_checkpoints()
 
@@ -148,7 +151,7 @@ def train_stage(
         args=arguments,
         train_dataset=examples,
         processing_class=tokenizer,
-        callbacks=[*callbacks, WholeCheckpoints()],
+        callbacks=[*callbacks, WholeCheckpoints(config.prompt_of_run)],
     )
     trainer.remove_callback(PrinterCallback)  # it prints every log; callers show their own
     started = time.monotonic()
@@ -162,7 +165,7 @@ def train_stage(
     trainer.state.log_history.append(
         {"examples": len(examples), "tokens_per_epoch": tokens, "seconds": seconds}
     )
-    folder.finish(trainer)
+    folder.finish(trainer, config.prompt_of_run)
     return list(trainer.state.log_history)
 
 
@@ -179,31 +182,10 @@ def _load_weights(model: PreTrainedModel, folder: Path) -> None:
 
 def stage_arguments(stage: str, config: GRPOConfig) -> SFTConfig:
     """TRL's configuration of the stage `stage`."""
-    settings = config.sft
-    precision = config.resolved_precision()
-    correcting = stage == "dagger"
-    return SFTConfig(
-        output_dir=str(Path(config.output_dir) / stage),
-        num_train_epochs=settings.dagger_epochs if correcting else settings.num_train_epochs,
-        max_steps=settings.max_steps if settings.max_steps is not None else -1,
-        learning_rate=settings.learning_rate * (settings.dagger_rate if correcting else 1.0),
-        lr_scheduler_type="cosine",
-        warmup_steps=0.03,
-        weight_decay=settings.weight_decay,
-        per_device_train_batch_size=settings.per_device_train_batch_size,
-        gradient_accumulation_steps=settings.gradient_accumulation_steps,
-        logging_steps=settings.logging_steps,
-        save_strategy="steps",
-        save_steps=settings.save_steps,
-        # The newest may be half written when the process is killed.
-        save_total_limit=2,
-        bf16=precision == "bf16",
-        fp16=precision == "fp16",
-        use_cpu=config.device == "cpu",
-        gradient_checkpointing=config.gradient_checkpointing,
-        max_length=config.max_context_tokens,
-        seed=config.seed,
-        data_seed=config.seed,
-        report_to="none",
-        disable_tqdm=True,
+    if stage != DAGGER:
+        return config.to_trl_sft(stage)
+    return config.to_trl_sft(
+        stage,
+        num_train_epochs=config.sft.dagger_epochs,
+        learning_rate=config.sft.learning_rate * DAGGER_RATE,
     )

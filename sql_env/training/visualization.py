@@ -13,7 +13,7 @@ from rich.console import Console
 from transformers import TrainerCallback
 
 from sql_env.models import QuestionRecord
-from sql_env.training.config import GRPOConfig
+from sql_env.training.config import GRPOConfig, is_sharded
 from sql_env.training.display import Display, NotebookDisplay, TerminalDisplay, in_notebook
 from sql_env.training.pipeline import evaluate_model
 from sql_env.training.plots import (
@@ -29,12 +29,14 @@ from sql_env.training.run_log import PLOTS, RunLog
 if TYPE_CHECKING:
     from transformers import TrainerControl, TrainerState, TrainingArguments
 
+PLOT_EVERY = 10  # steps
+
 
 class LiveVisualizationCallback(TrainerCallback):  # type: ignore[misc]  # transformers is untyped
     """Plots the reward, shows what the model does now, and compares both splits.
 
-    `config` says how often: `plot_every`, `transcript_every`, `evaluate_every` (with
-    `evaluate_episodes` on each split; also before the first step).
+    `config` says how often the splits are compared: `evaluate_every`, with `evaluate_episodes` on
+    each (also before the first step).
 
     Args:
         config: the run's configuration.
@@ -87,10 +89,10 @@ class LiveVisualizationCallback(TrainerCallback):  # type: ignore[misc]  # trans
         self.rewards = [
             RewardPoint(row["step"], row["reward"]) for row in state.log_history if "reward" in row
         ]
-        if state.is_world_process_zero:
+        if state.is_world_process_zero or is_sharded():
             self.success = success_points(self._log.success())
             if not self.success:
-                self._compare_splits(state.global_step, model)
+                self._compare_splits(state, model)
 
     def on_log(
         self,
@@ -103,7 +105,7 @@ class LiveVisualizationCallback(TrainerCallback):  # type: ignore[misc]  # trans
         if not state.is_world_process_zero or not logs or "reward" not in logs:
             return
         self.rewards.append(RewardPoint(state.global_step, logs["reward"]))
-        if state.global_step - self._plotted_at >= self._config.plot_every:
+        if state.global_step - self._plotted_at >= PLOT_EVERY:
             self._plot_rewards()
 
     def on_step_end(
@@ -114,15 +116,10 @@ class LiveVisualizationCallback(TrainerCallback):  # type: ignore[misc]  # trans
         model: Any = None,
         **_: Any,
     ) -> None:
-        if not state.is_world_process_zero:
-            return
-        step = state.global_step
-        if step % self._config.transcript_every == 0:
-            question = self._turn_of("eval", step // self._config.transcript_every - 1, 1)
-            (episode,) = evaluate_model(self._config, model, self._tokenizer, question).episodes
-            self._display.episode(f"step {step}, a question of the eval split", episode)
-        if step % self._config.evaluate_every == 0:
-            self._compare_splits(step, model)
+        # Weights that are cut up are used by all ranks at once: each plays the same, one tells.
+        plays = state.is_world_process_zero or is_sharded()
+        if plays and state.global_step % self._config.evaluate_every == 0:
+            self._compare_splits(state, model)
 
     def on_train_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any
@@ -134,21 +131,25 @@ class LiveVisualizationCallback(TrainerCallback):  # type: ignore[misc]  # trans
         self._plotted_at = self.rewards[-1].step
         self._show("reward", reward_figure(self.rewards, self._baseline))
 
-    def _compare_splits(self, step: int, model: Any) -> None:
-        number = len(self.success)
-        rates = {
+    def _compare_splits(self, state: TrainerState, model: Any) -> None:
+        step = state.global_step
+        number, count = len(self.success), self._config.evaluate_episodes
+        played = {
             split: evaluate_model(
-                self._config,
-                model,
-                self._tokenizer,
-                self._turn_of(split, number, self._config.evaluate_episodes),
-            ).summary.success
+                self._config, model, self._tokenizer, self._turn_of(split, number, count)
+            )
             for split in self._questions
         }
+        rates = {split: result.summary.success for split, result in played.items()}
         self.success.append(SuccessPoint(step, **rates))
+        if not state.is_world_process_zero:
+            return
         kept = {split: rate._asdict() for split, rate in rates.items()}
         self._log.add_success({"step": step, **kept})
         self._show("success", success_figure(self.success))
+        if step:
+            episode = played["eval"].episodes[0]
+            self._display.episode(f"step {step}, a question of the eval split", episode)
 
     def _turn_of(self, split: str, number: int, count: int) -> list[QuestionRecord]:
         """The next `count` questions, so that another look sees other questions."""

@@ -30,7 +30,7 @@ def config(tmp_path: Path) -> GRPOConfig:
         num_generations=2,
         per_device_train_batch_size=4,
         gradient_accumulation_steps=1,
-        sft={"max_steps": 3, "logging_steps": 1},
+        sft={"trl": {"max_steps": 3, "logging_steps": 1}},
     )
 
 

@@ -93,7 +93,10 @@ def test_a_step_moves_the_weights_as_if_all_rows_had_been_computed(
 
         monkeypatch.setattr("sql_env.training.length_bucketing.by_length", deal)
         config = tiny_config(
-            max_steps=1, gradient_accumulation_steps=4, learning_rate=1e-2, scale_rewards="none"
+            max_steps=1,
+            gradient_accumulation_steps=4,
+            learning_rate=1e-2,
+            trl={"scale_rewards": "none"},
         )
         trainer = build_trainer(config, make_llama(), chat_tokenizer)
 

@@ -27,10 +27,8 @@ def test_the_notebook_runs_in_one_click(
     config = tiny_config(
         model_name=str(warm_model_dir),
         max_steps=2,
-        plot_every=1,
-        transcript_every=1,
         evaluate_every=2,
-        sft={"max_steps": 2},
+        sft={"trl": {"max_steps": 2}},
     )
     settings = tmp_path / "tiny.json"
     settings.write_text(json.dumps(config.to_dict()), encoding="utf-8")

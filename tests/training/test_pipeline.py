@@ -36,7 +36,6 @@ def config(tiny_config: MakeConfig, warm_model_dir: Path) -> GRPOConfig:
         per_device_train_batch_size=8,
         max_steps=4,
         save_steps=2,
-        transcripts_per_round=8,
     )
 
 
@@ -126,8 +125,8 @@ def test_running_out_of_memory_says_what_to_lower_and_keeps_the_checkpoint(
 
 def test_greedy_training_is_refused(config: GRPOConfig) -> None:
     model, tokenizer = load_for_training(config)
-    with pytest.raises(ConfigError, match=r"temperature is 0\.0"):
-        build_trainer(replace(config, temperature=0.0), model, tokenizer)
+    with pytest.raises(ConfigError, match=r"trl\.temperature is 0\.0"):
+        build_trainer(replace(config, trl={"temperature": 0.0}), model, tokenizer)
 
 
 def test_evaluating_leaves_model_and_randomness_as_they_were(config: GRPOConfig) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+from transformers import TrainerControl, TrainerState, TrainingArguments
 from typer.testing import CliRunner
 
 from sql_env.agent.conversation import ChatLayout
@@ -33,6 +34,8 @@ from sql_env.training.rollout import (
     questions_by_id,
     rollout_func,
 )
+from sql_env.training.run_log import RunLog
+from sql_env.training.visualization import LiveVisualizationCallback
 
 os.environ["TRL_EXPERIMENTAL_SILENCE"] = "1"
 
@@ -47,9 +50,10 @@ def make_trainer(
         from trl import GRPOTrainer
 
         played: list[Rollout] = []
+        weights = [1.0] * len(reward_funcs)
         trainer = GRPOTrainer(
             model=taught_llama(),
-            args=config.to_trl(reward_weights=[1.0] * len(reward_funcs)),
+            args=replace(config, trl={**config.trl, "reward_weights": weights}).to_trl(),
             train_dataset=load_question_prompts(config),
             processing_class=chat_tokenizer,
             reward_funcs=list(reward_funcs),
@@ -77,7 +81,7 @@ def test_the_trainer_sees_the_probabilities_of_sampling_time(
     tiny_config: Callable[..., GRPOConfig],
 ) -> None:
     config = tiny_config(
-        step_budget=8, max_context_tokens=window, max_new_tokens=24, temperature=1.5
+        step_budget=8, max_context_tokens=window, max_new_tokens=24, trl={"temperature": 1.5}
     )
     trainer, played = make_trainer(config)
     prompts = [row["prompt"] for row in trainer.train_dataset] * 2
@@ -108,7 +112,7 @@ def test_environment_tokens_carry_no_gradient(
     def first_of_a_pair_wins(completions: list[Any], **_: Any) -> list[float]:
         return [float(number % 2) for number in range(len(completions))]
 
-    config = tiny_config(step_budget=4, temperature=1.2)
+    config = tiny_config(step_budget=4, trl={"temperature": 1.2})
     trainer, _ = make_trainer(config, [first_of_a_pair_wins])
     inputs = next(iter(trainer.get_train_dataloader()))
     batch = trainer._generate_and_score_completions(inputs)
@@ -166,7 +170,7 @@ def test_two_grpo_steps_move_the_weights(
 def test_finished_episodes_drop_out_and_the_others_go_on(
     taught_llama: Callable[[], Any], chat_tokenizer: Any, tiny_config: Callable[..., GRPOConfig]
 ) -> None:
-    config = tiny_config(step_budget=6, max_new_tokens=24, temperature=0.9)
+    config = tiny_config(step_budget=6, max_new_tokens=24, trl={"temperature": 0.9})
     prompts = [row["prompt"] for row in load_question_prompts(config)] * 3
     torch.manual_seed(1)
     rows = rollout_func(prompts, taught_llama(), chat_tokenizer, config)
@@ -250,7 +254,7 @@ def test_play_questions_returns_the_actions(
 ) -> None:
     config = tiny_config()
     records = list(questions_by_id(config).values())[:3]
-    played = play_questions(records, taught_llama(), chat_tokenizer, config)
+    played = play_questions(records, taught_llama(), chat_tokenizer, config, temperature=0.0)
     assert [len(actions) > 0 for actions in played] == [True] * 3
 
 
@@ -328,6 +332,7 @@ def test_evaluation_and_training_play_the_same_episodes(
     model = taught_llama()
     model.save_pretrained(tmp_path / "model")
     chat_tokenizer.save_pretrained(tmp_path / "model")
+    config.prompt_of_run.save(tmp_path / "model")
     questions = filter_questions(tiny_dataset.load(), split="eval")
 
     where = ["--dataset", str(tiny_dataset.db_dir.parent), "--out", str(tmp_path / "runs")]
@@ -338,10 +343,35 @@ def test_evaluation_and_training_play_the_same_episodes(
     (run,) = (tmp_path / "runs").iterdir()
     from_command = steps_of(read_run(run).episodes)
     from_trainer = steps_of(evaluate_model(config, model, chat_tokenizer, questions).episodes)
-    greedy = replace(config, temperature=0.0)
-    rollouts = play_rollouts(questions, model_policy(model, chat_tokenizer, greedy), config)
+    greedy = model_policy(model, chat_tokenizer, config, temperature=0.0)
+    rollouts = play_rollouts(questions, greedy, config)
     assert from_command == from_trainer == steps_of([item.episode for item in rollouts])
     assert len(from_command) == len(questions)
+
+    RunLog(config.output_dir).begin(config)
+    shown: list[EpisodeResult] = []
+    watching = replace(config, evaluate_every=1, evaluate_episodes=len(questions))
+    live = LiveVisualizationCallback(
+        watching, chat_tokenizer, questions, questions, display=KeepsEpisodes(shown)
+    )
+    state = TrainerState(global_step=1)
+    live.on_step_end(TrainingArguments(report_to="none"), state, TrainerControl(), model=model)
+    assert steps_of(shown) == from_command[:1]
+    (row,) = RunLog(config.output_dir).success()
+    assert row["eval"]["n"] == len(questions)
+
+
+class KeepsEpisodes:
+    """A display that keeps what is shown."""
+
+    def __init__(self, shown: list[EpisodeResult]) -> None:
+        self._shown = shown
+
+    def figure(self, name: str, figure: Any) -> None:
+        pass
+
+    def episode(self, title: str, episode: EpisodeResult) -> None:
+        self._shown.append(episode)
 
 
 def steps_of(episodes: Sequence[EpisodeResult]) -> list[Any]:

@@ -41,10 +41,8 @@ def config(tiny_config: MakeConfig, warm_model_dir: Path) -> GRPOConfig:
         sft={
             "split": "train*2",
             "per_device_train_batch_size": 4,
-            "max_steps": 8,
             "learning_rate": 1e-3,
-            "logging_steps": 1,
-            "save_steps": 2,
+            "trl": {"max_steps": 8, "logging_steps": 1, "save_steps": 2},
         },
     )
 

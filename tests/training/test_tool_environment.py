@@ -61,7 +61,8 @@ def test_two_grpo_steps_through_the_environment_factory(
     from trl import GRPOTrainer
 
     config = tiny_config(
-        adapter="environment_factory",
+        actions="tools",
+        max_context_tokens=64,
         max_steps=2,
         step_budget=3,
         num_generations=4,
@@ -72,7 +73,7 @@ def test_two_grpo_steps_through_the_environment_factory(
     )
     trainer = GRPOTrainer(
         model=taught_qwen3(),
-        args=config.to_trl(max_completion_length=60),
+        args=config.to_trl(),
         train_dataset=prompts,
         processing_class=qwen_tokenizer,
         reward_funcs=list(REWARD_FUNCTIONS),

@@ -31,7 +31,6 @@ SETTINGS = {
     "learning_rate": 1e-3,
     "logging_steps": 1,
     "save_steps": 2,
-    "transcripts_per_round": 4,
     "device": "cpu",
 }
 # One thread each: results repeat to the last bit, and the two cores are left to others.
@@ -133,7 +132,7 @@ def test_two_processes_share_a_round_and_write_one_report(
 
 
 def test_sft_makes_a_model_that_training_starts_from(arguments: list[str], tmp_path: Path) -> None:
-    settings = ["--set", "sft.max_steps=3", "--set", "sft.logging_steps=1"]
+    settings = ["--set", "sft.trl.max_steps=3", "--set", "sft.trl.logging_steps=1"]
     outcome = CliRunner().invoke(app, ["sft", *arguments, *settings])
     assert outcome.exit_code == 0, outcome.output
     rows = RunLog(tmp_path / "run").metrics()
@@ -143,7 +142,7 @@ def test_sft_makes_a_model_that_training_starts_from(arguments: list[str], tmp_p
 
 
 def test_training_shows_what_it_does(arguments: list[str], tmp_path: Path) -> None:
-    settings = ["max_steps=2", "transcript_every=2", "evaluate_every=2", "plot_every=1"]
+    settings = ["max_steps=2", "evaluate_every=2"]
     extra = [part for item in settings for part in ("--set", item)]
     outcome = CliRunner().invoke(app, ["train", *arguments, *extra])
     assert outcome.exit_code == 0, outcome.output

@@ -27,8 +27,8 @@ SETTINGS = {
     "sft.per_device_train_batch_size": 4,
     "sft.num_train_epochs": 8,
     "sft.dagger_epochs": 6,
-    "sft.logging_steps": 1,
-    "sft.save_steps": 4,
+    "sft.trl.logging_steps": 1,
+    "sft.trl.save_steps": 4,
     "max_steps": 6,
     "max_new_tokens": 16,
     "max_context_tokens": 1024,
@@ -39,7 +39,6 @@ SETTINGS = {
     "learning_rate": 1e-3,
     "logging_steps": 1,
     "save_steps": 2,
-    "transcripts_per_round": 4,
     "device": "cpu",
 }
 # One thread each: results repeat to the last bit, and the two cores are left to others.
