@@ -374,20 +374,33 @@ def test_a_context_longer_than_the_window_is_refused(make_llama: Callable[..., A
         engine.generate(contexts_of([505]))
 
 
-def test_a_sliding_window_is_refused() -> None:
-    from transformers import MistralConfig, MistralForCausalLM
+SLIDING = {
+    "all layers": ("mistral", {"sliding_window": 24}),
+    "some layers": (
+        "qwen2",
+        {"use_sliding_window": True, "sliding_window": 24, "max_window_layers": 1},
+    ),
+}
 
-    config = MistralConfig(
-        vocab_size=100,
-        hidden_size=32,
-        intermediate_size=32,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        num_key_value_heads=1,
-        sliding_window=64,
-    )
-    with pytest.raises(UnsupportedModelError, match="sliding window of 64"):
-        backends(MistralForCausalLM(config), Sampling(8))
+
+@pytest.mark.parametrize("kind", SLIDING)
+def test_layers_that_look_back_a_little_keep_their_cache_too(
+    make_family: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    family, values = SLIDING[kind]
+    model = make_family(family, **values)
+    engine, reference = backends(model, Sampling(8, temperature=0))
+    assert (engine._llama_step is not None) == (kind == "all layers")
+    talks = contexts_of([3, 90, 40, 61])
+    whole, _ = backends(make_family(family), Sampling(8, temperature=0))
+    assert ids_of(reference, talks) != ids_of(whole, talks), "the window makes no difference"
+    for _ in range(3):
+        turns = ids_of(engine, talks)
+        assert turns == ids_of(reference, talks)
+        talks = [talk + ids + [77, 78, 79] for talk, ids in zip(talks, turns, strict=True)]
+    read = tokens_read_by(engine, monkeypatch)
+    engine.generate(talks)
+    assert sum(read) < sum(map(len, talks)) / 2, "what was cached is read again"
 
 
 def test_capped_attention_is_refused() -> None:
@@ -522,3 +535,27 @@ def test_what_the_engine_cannot_run_is_played_through_generate(
     assert "it plays through generate" in caplog.text
     (turn,) = backend.generate([[40, 41, 42]])
     assert 1 <= len(turn.ids) <= 12
+
+
+def test_gemma_3_plays_in_the_engine() -> None:
+    from transformers import Gemma3ForCausalLM, Gemma3TextConfig
+
+    torch.manual_seed(0)
+    config = Gemma3TextConfig(
+        vocab_size=600,
+        hidden_size=64,
+        intermediate_size=128,
+        num_hidden_layers=3,
+        num_attention_heads=4,
+        num_key_value_heads=1,
+        head_dim=16,
+        sliding_window=24,
+        layer_types=["sliding_attention", "sliding_attention", "full_attention"],
+        initializer_range=0.3,
+    )
+    engine, reference = backends(Gemma3ForCausalLM(config).eval(), Sampling(8, temperature=0))
+    talks = contexts_of([3, 90, 40, 61])
+    for _ in range(2):
+        turns = ids_of(engine, talks)
+        assert turns == ids_of(reference, talks)
+        talks = [talk + ids + [77, 78, 79] for talk, ids in zip(talks, turns, strict=True)]

@@ -304,7 +304,7 @@ class LockstepEngine:
         self, tokens: Tensor, positions: Tensor, rows: slice | Tensor, width: int
     ) -> Tensor:
         mask = self._cache.aim(rows, positions, width)
-        if self._llama_step is not None and isinstance(rows, slice):
+        if self._llama_step is not None and isinstance(rows, slice) and isinstance(mask, Tensor):
             return self._llama_step(tokens, positions, mask, self._cache)
         with _uncompiled():
             output = self._model(
@@ -353,7 +353,9 @@ class LockstepEngine:
 
     def _trusted_step(self) -> LlamaStep | None:
         """The short cut through a Llama's layers, where it leads to the same logits."""
-        if not LlamaStep.fits(self._model):
+        if not LlamaStep.fits(self._model) or not (
+            self._cache.window is None or self._cache.all_slide
+        ):
             return None
         try:
             self._llama_step = step = LlamaStep(self._model)

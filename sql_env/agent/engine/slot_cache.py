@@ -65,6 +65,8 @@ class SlotCache(Cache):  # type: ignore[misc]
         slots: how many conversations fit.
         length: how many tokens of each fit, rounded up; the position behind them is a bin for
             padding.
+        window: how far back its sliding layers look; None where it has none.
+        all_slide: whether those are all of its layers.
     """
 
     def __init__(
@@ -77,10 +79,13 @@ class SlotCache(Cache):  # type: ignore[misc]
         length: int,
         dtype: torch.dtype,
         device: torch.device,
+        window: int | None = None,
+        all_slide: bool = False,
     ) -> None:
         super().__init__(layers=[])
         self.length = -(-length // WIDTH_UNIT) * WIDTH_UNIT
         self.slots = slots
+        self.window, self.all_slide = window, all_slide
         self.stores = [
             _empty((2, slots, heads, self.length + 8, head_size), dtype, device)
             for _ in range(layers)
@@ -92,8 +97,12 @@ class SlotCache(Cache):  # type: ignore[misc]
         """In bytes."""
         return sum(store.nbytes for store in self.stores)
 
-    def aim(self, rows: slice | Tensor, positions: Tensor, width: int) -> Tensor:
+    def aim(
+        self, rows: slice | Tensor, positions: Tensor, width: int
+    ) -> Tensor | dict[str, Tensor]:
         """Say where the next forward writes and reads; returns its attention mask.
+
+        A model with layers of two kinds gets one for each.
 
         Args:
             rows: the slots of the batch: a slice (read in place) or indices (gathered).
@@ -110,9 +119,15 @@ class SlotCache(Cache):  # type: ignore[misc]
         heads = numbers[:, None, None] * store.shape[2] + self._heads[None, :, None]
         self._targets = (heads * span + positions[:, None, :]).reshape(-1)
         self._rows, self._width = rows, width
-        reachable = torch.arange(width, device=store.device) <= positions[:, None, :, None]
-        mask = torch.zeros(reachable.shape, dtype=store.dtype, device=store.device)
-        return mask.masked_fill_(~reachable, float("-inf"))
+        back = positions[:, None, :, None] - torch.arange(width, device=store.device)
+        mask = torch.zeros(back.shape, dtype=store.dtype, device=store.device)
+        mask.masked_fill_(back < 0, float("-inf"))
+        if self.window is None:
+            return mask
+        # Padding looks everywhere, for it must not look nowhere.
+        beyond = (back >= self.window) & (positions < self.length)[:, None, :, None]
+        sliding = mask.masked_fill(beyond, float("-inf"))
+        return sliding if self.all_slide else {"full_attention": mask, "sliding_attention": sliding}
 
     def update(
         self, key_states: Tensor, value_states: Tensor, layer_idx: int, *_: Any, **__: Any
@@ -198,9 +213,12 @@ def cache_for(model: Any, max_length: int) -> SlotCache:
             use_cache=True,
         )
     model.train(was_training)
-    for layer in probe.layers:
-        if getattr(layer, "is_sliding", False) and layer.sliding_window < max_length:
-            raise ValueError(f"it attends to a sliding window of {layer.sliding_window} tokens")
+    slide = [layer for layer in probe.layers if getattr(layer, "is_sliding", False)]
+    windows = {layer.sliding_window for layer in slide}
+    if len(windows) > 1 or "chunked_attention" in (
+        getattr(model.config, "layer_types", None) or ()
+    ):
+        raise ValueError(f"its layers look back in chunks, or differently far: {sorted(windows)}")
     shapes = {
         tuple(states.shape) for layer in probe.layers for states in (layer.keys, layer.values)
     }
@@ -215,4 +233,6 @@ def cache_for(model: Any, max_length: int) -> SlotCache:
         length=min(max_length, _FIRST_LENGTH),
         dtype=probe.layers[0].keys.dtype,
         device=probe.layers[0].keys.device,
+        window=min(windows, default=None),
+        all_slide=len(slide) == len(probe.layers),
     )
