@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from sql_env.core.render import spelt_identifier
 from sql_env.models import SQLAction, SQLObservation
 
 PromptVersion = Literal["v1", "v2"]
@@ -282,8 +281,7 @@ def format_outcome(action: SQLAction, obs: SQLObservation, failed: str = "") -> 
     if kind == "ANSWER" and failed:
         return f"Error: {obs.error}. Your last one failed: {failed}\nWrite another QUERY."
     if obs.error and obs.metadata.get("repeated"):
-        words = f"Error: that was played before and failed: {obs.error}"
-        return f"{words}\nBegin anew. {_known(obs)}" if kind == "QUERY" else words
+        return f"Error: that was played before and failed: {obs.error}\nWrite something else."
     if obs.error:
         return f"Error: {obs.error}"
     if obs.metadata.get("repeated"):
@@ -293,15 +291,6 @@ def format_outcome(action: SQLAction, obs: SQLObservation, failed: str = "") -> 
     if kind == "QUERY" and obs.shown is not None and not obs.shown.rows:
         return f"{obs.result}\nIf there should be some, look at the values and query again."
     return obs.result
-
-
-def _known(obs: SQLObservation) -> str:
-    """Every table that was described, on one line."""
-    tables = []
-    for table in obs.described:
-        columns = ", ".join(spelt_identifier(column.name) for column in table.columns)
-        tables.append(f"{spelt_identifier(table.name)}({columns})")
-    return f"There are {', '.join(tables)}" if tables else "DESCRIBE the tables."
 
 
 def format_steps_left(obs: SQLObservation) -> str:

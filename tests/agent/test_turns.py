@@ -88,7 +88,6 @@ def test_a_repeated_action_is_told_so_in_few_words(music: SQLEnvironment) -> Non
     episode.turn("QUERY: SELECT nobody FROM singer")
     error = episode.turn("QUERY: SELECT nobody FROM Singer")
     assert error.startswith("Error: that was played before and failed: no such column: nobody")
-    assert error.endswith("There are Singer(Singer_ID, Name, Country, Age)")
     episode.turn("QUERY: SELECT 7")
     assert episode.turn("QUERY: SELECT 7") == "This query was played before: 7\n7"
 
