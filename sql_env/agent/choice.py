@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from sql_env.agent.policies import BatchPolicy, ConstantPolicy, OraclePolicy, Policy, RandomPolicy
@@ -20,6 +21,7 @@ from sql_env.agent.prompts import (
 from sql_env.models import QuestionRecord
 
 if TYPE_CHECKING:
+    from sql_env.agent.chat_client import Price
     from sql_env.agent.generation import Generator
 
 POLICY_HELP = (
@@ -29,7 +31,6 @@ POLICY_HELP = (
 )
 # As in training: a longer conversation is cut to its first turn and its last few.
 LONGEST_CONVERSATION = 4096
-SECONDS_TO_CONNECT = 10
 DTYPES = ("float32", "bfloat16", "float16", "auto")
 
 Decoding = Literal["plain", "guided"]
@@ -49,18 +50,26 @@ class ModelOptions:
             it was trained with.
         dtype: of the weights; `auto` is the checkpoint's own on a GPU, float32 on a CPU.
         decoding: `guided` draws turns again that are bound to fail.
+        body: further fields of an endpoint's requests.
+        price: what a million tokens cost there, read and written: `IN:OUT`.
+        concurrency, timeout, retries: of an endpoint's requests; seconds for each of them.
     """
 
     base: str | None = None
     prompt: str | None = None
     actions: str | None = None
     temperature: float = 0.0
+    top_p: float = 1.0
     decoding: Decoding = "plain"
     max_new_tokens: int = 256
     device: str | None = None
     dtype: str = "auto"
     seed: int = 0
+    body: Mapping[str, Any] = field(default_factory=dict)
+    price: str | None = None
     concurrency: int = 16
+    timeout: float = 120.0
+    retries: int = 5
 
 
 def build_policy(
@@ -125,7 +134,7 @@ def _model_policy(name: str, prompt: Prompt, options: ModelOptions) -> BatchPoli
             from sql_env.agent.generation import Sampling, make_generator
 
             torch.manual_seed(options.seed)
-            sampling = Sampling(options.max_new_tokens, temperature)
+            sampling = Sampling(options.max_new_tokens, temperature, options.top_p)
             return make_generator(model, tokenizer, sampling, max_length=window)
 
         return ModelPolicy(
@@ -181,27 +190,66 @@ def _endpoint_policy(address: str, prompt: Prompt, options: ModelOptions) -> Bat
             "write endpoint:MODEL@http://localhost:8000/v1 (a key is read from OPENAI_API_KEY)"
         )
     try:
-        import httpx
-
-        from sql_env.agent.endpoint import EndpointPolicy, EndpointSettings
+        from sql_env.agent.chat_client import EndpointError, EndpointSettings
+        from sql_env.agent.endpoint import EndpointPolicy
     except ModuleNotFoundError as error:
         raise PolicyChoiceError("an endpoint needs httpx: pip install httpx") from error
-    try:
-        # Said at once, not after the retries of every episode. Any answer at all will do.
-        httpx.get(url, timeout=SECONDS_TO_CONNECT)
-    except (httpx.ConnectError, httpx.ConnectTimeout, httpx.InvalidURL) as error:
-        raise PolicyChoiceError(
-            f"nothing answers at {url} ({error}): start the server, or check the address"
-        ) from error
-    except httpx.HTTPError:
-        pass
     settings = EndpointSettings(
         base_url=url,
         model=model,
         api_key=os.environ.get("OPENAI_API_KEY"),
         temperature=options.temperature,
+        top_p=options.top_p,
         max_new_tokens=options.max_new_tokens,
+        body=options.body,
         concurrency=options.concurrency,
-        seed=options.seed,
+        retries=options.retries,
+        timeout=options.timeout,
+        price=_price(options.price),
     )
-    return EndpointPolicy(settings, prompt=prompt, guided=options.decoding == "guided")
+    policy = EndpointPolicy(settings, prompt=prompt, guided=options.decoding == "guided")
+    try:
+        # Said at once, not after the retries of every episode.
+        policy.check()
+    except EndpointError as error:
+        policy.close()
+        raise PolicyChoiceError(str(error)) from error
+    return policy
+
+
+def parse_body(given: Iterable[str]) -> dict[str, Any]:
+    """`key=value`, several of them, as fields of a request; values are JSON or else text.
+
+    Raises:
+        PolicyChoiceError: one of them is not of that form, or not for us to change.
+    """
+    fields: dict[str, Any] = {}
+    for item in given:
+        name, equals, value = item.partition("=")
+        if not (name and equals):
+            raise PolicyChoiceError(f"--body {item!r} is not key=value: write --body top_k=20")
+        if name in ("model", "messages", "tools", "stream", "n"):
+            raise PolicyChoiceError(f"--body cannot set {name!r}: sql-env writes that field itself")
+        try:
+            fields[name] = json.loads(value)
+        except ValueError as error:
+            if value[:1] in ("{", "[", '"'):
+                raise PolicyChoiceError(f"--body {name} is no JSON: {value} ({error})") from error
+            fields[name] = value
+    return fields
+
+
+def _price(given: str | None) -> Price | None:
+    from sql_env.agent.chat_client import Price
+
+    if given is None:
+        return None
+    try:
+        prompt, completion = map(float, given.split(":"))
+        if not (prompt >= 0 and completion >= 0):
+            raise ValueError
+    except ValueError:
+        raise PolicyChoiceError(
+            f"--price {given!r} is not IN:OUT: write --price 0.15:0.60, for a million tokens each"
+        ) from None
+    return Price(prompt, completion)

@@ -20,7 +20,13 @@ from typing import NamedTuple
 
 from sql_env.agent.conversation import Conversation
 from sql_env.agent.episodes import EpisodeResult, Step, shortened_gold
-from sql_env.agent.policies import BatchPolicy, BoundedPolicy, Policy, SeededPolicy
+from sql_env.agent.policies import (
+    BatchPolicy,
+    BoundedPolicy,
+    Policy,
+    SeededBatchPolicy,
+    SeededPolicy,
+)
 from sql_env.environment import SQLEnvironment
 from sql_env.models import QuestionRecord, SQLAction, SQLObservation
 
@@ -105,7 +111,7 @@ class _Loop:
             if isinstance(policy, BoundedPolicy) and policy.room is not None:
                 self._together = min(self._together, policy.room)
         else:  # such a policy may remember the last observation
-            self._policy = _OneByOne(policy, seed)
+            self._policy = _OneByOne(policy)
             self._together = 1
         self._plan = plan
         self._waiting = deque(range(len(plan)))
@@ -132,8 +138,10 @@ class _Loop:
             env = self._idle.pop() if self._idle else self._env.another()
             episode = RunningEpisode(env, self._plan[number], self._seed)
             self._live[number] = episode
-            if isinstance(self._policy, _OneByOne):
-                self._policy.begin_episode(episode.planned)
+            if isinstance(self._policy, SeededBatchPolicy):
+                record, sample = episode.planned
+                seed = f"{self._seed}/{record.question_id}/{sample}"
+                self._policy.seed_episode(number, seed)
             try:
                 episode.begin()
             # Whatever is wrong with one question's database costs one episode, not all.
@@ -215,14 +223,13 @@ class _Loop:
 class _OneByOne:
     """A policy for one episode at a time, in the shape of one for many."""
 
-    def __init__(self, policy: Policy, seed: int) -> None:
+    def __init__(self, policy: Policy) -> None:
         self._select_action = policy.select_action
         self._begin_episode = policy.begin_episode if isinstance(policy, SeededPolicy) else None
-        self._seed = seed
 
-    def begin_episode(self, planned: PlannedEpisode) -> None:
+    def seed_episode(self, episode: int, seed: str) -> None:
         if self._begin_episode is not None:
-            self._begin_episode(f"{self._seed}/{planned.record.question_id}/{planned.sample}")
+            self._begin_episode(seed)
 
     def act(self, new: Mapping[int, SQLObservation]) -> dict[int, SQLAction | Exception]:
         return {number: self._select_action(seen) for number, seen in new.items()}

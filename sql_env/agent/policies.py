@@ -73,6 +73,15 @@ class SeededPolicy(Protocol):
         ...
 
 
+@runtime_checkable
+class SeededBatchPolicy(BatchPolicy, Protocol):
+    """The same for many episodes: each is told its seed before it begins."""
+
+    def seed_episode(self, episode: int, seed: str) -> None:
+        """Draw from `seed` in this episode."""
+        ...
+
+
 class ConstantPolicy:
     """Gives the same answer to every question, without looking."""
 

@@ -12,10 +12,14 @@ from typing import Annotated
 
 import typer
 
-from sql_env.agent.choice import POLICY_HELP, PolicyChoiceError
+from sql_env.agent.choice import POLICY_HELP, PolicyChoiceError, parse_body
 from sql_env.commands.errors import fail
 
 EMBEDDED = "embedded"
+# `sql-env eval --help` has a frame for each.
+_QUESTIONS, _MODEL, _ENDPOINT, _RUN = (
+    {"rich_help_panel": name} for name in ("Questions", "Models", "Endpoints", "The run")
+)
 
 
 class Decoding(StrEnum):
@@ -28,8 +32,8 @@ class Decoding(StrEnum):
 DecodingOption = Annotated[
     Decoding,
     typer.Option(
-        help="plain plays every turn as the model wrote it; guided draws turns again that repeat "
-        "an action or use names that are not there."
+        help="guided draws bad turns again.",
+        **_MODEL,
     ),
 ]
 
@@ -51,15 +55,15 @@ class Actions(StrEnum):
 PromptOption = Annotated[
     PromptVersion | None,
     typer.Option(
-        help="Which prompt a model is given: v1 for one action a turn, v2 for several. Default: "
-        "what it was trained with, else v2."
+        help="One action a turn, or several. Default: as trained, else v2.",
+        **_MODEL,
     ),
 ]
 ActionsOption = Annotated[
     Actions | None,
     typer.Option(
-        help="How a model writes its actions: as lines of text, or as calls of tools. Default: as "
-        "it was trained to, else text."
+        help="Default: as trained, else text.",
+        **_MODEL,
     ),
 ]
 OldRedrawsOption = Annotated[str | None, typer.Option("--redraws", hidden=True)]
@@ -102,82 +106,126 @@ def evaluate_command(
         list[str] | None, typer.Option("--policy", help=f"Who plays; repeatable. {POLICY_HELP}.")
     ] = None,
     dataset: Annotated[
-        Path | None, typer.Option(help="A dataset folder; default: the embedded data.")
+        Path | None,
+        typer.Option(help="A dataset folder; default: the embedded data.", **_QUESTIONS),
     ] = None,
-    split: Annotated[str, typer.Option(help="Which questions of it.")] = "eval",
+    split: Annotated[str, typer.Option(help="Which questions of it.", **_QUESTIONS)] = "eval",
     ids: Annotated[
-        list[str] | None, typer.Option("--id", help="Only this question; repeatable.")
+        list[str] | None, typer.Option("--id", help="Only this question; repeatable.", **_QUESTIONS)
     ] = None,
     databases: Annotated[
-        list[str] | None, typer.Option("--database", help="Only about this one; repeatable.")
+        list[str] | None,
+        typer.Option("--database", help="Only about this one; repeatable.", **_QUESTIONS),
     ] = None,
     difficulties: Annotated[
-        list[str] | None, typer.Option("--difficulty", help="Only of this one; repeatable.")
+        list[str] | None,
+        typer.Option("--difficulty", help="Only of this one; repeatable.", **_QUESTIONS),
     ] = None,
     limit: Annotated[
-        int | None, typer.Option("--limit", "-n", min=1, help="So many, drawn with the seed.")
+        int | None,
+        typer.Option("--limit", "-n", min=1, help="So many, drawn with the seed.", **_QUESTIONS),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Same seed, same episodes.")] = 0,
+    seed: Annotated[int, typer.Option(help="Same seed, same episodes.", **_QUESTIONS)] = 0,
     samples: Annotated[
-        int, typer.Option(min=1, help="How many times each question is played (pass@k).")
+        int,
+        typer.Option(min=1, help="How many times each question is played (pass@k).", **_QUESTIONS),
     ] = 1,
-    temperature: Annotated[float, typer.Option(min=0, help="0 is greedy.")] = 0.0,
+    step_budget: Annotated[int, typer.Option(min=1, help="Steps per episode.", **_QUESTIONS)] = 15,
+    no_last: Annotated[
+        bool,
+        typer.Option(
+            "--no-last", help="No ANSWER: @last; answers must be typed out.", **_QUESTIONS
+        ),
+    ] = False,
+    temperature: Annotated[float, typer.Option(min=0, help="0 is greedy.", **_MODEL)] = 0.0,
+    top_p: Annotated[
+        float,
+        typer.Option(
+            min=0.01, max=1, help="Draw among the likeliest tokens of this share.", **_MODEL
+        ),
+    ] = 1.0,
+    max_new_tokens: Annotated[
+        int, typer.Option(min=1, help="Longest model turn, thoughts included.", **_MODEL)
+    ] = 256,
     prompt: PromptOption = None,
     actions: ActionsOption = None,
     decoding: DecodingOption = Decoding.plain,
     redraws: OldRedrawsOption = None,
-    step_budget: Annotated[int, typer.Option(min=1, help="Steps per episode.")] = 15,
-    no_last: Annotated[
-        bool, typer.Option("--no-last", help="No ANSWER: @last; answers must be typed out.")
-    ] = False,
-    max_new_tokens: Annotated[int, typer.Option(min=1, help="Longest model turn.")] = 256,
-    workers: Annotated[
-        int, typer.Option(min=1, help="Processes; models and endpoints play in one.")
-    ] = 1,
     batch_size: Annotated[
         int | None,
-        typer.Option(min=1, help="Episodes a model plays together; default: 128 (CPU: 32)."),
+        typer.Option(
+            min=1, help="Episodes a model plays together; default: 128 (CPU: 32).", **_MODEL
+        ),
     ] = None,
     device: Annotated[
-        str | None, typer.Option(help="cpu, cuda, …; default: the GPU if there is one.")
+        str | None, typer.Option(help="cpu, cuda, …; default: the GPU if there is one.", **_MODEL)
     ] = None,
     dtype: Annotated[
         str,
         typer.Option(
-            help="float32, bfloat16, float16, or auto: the checkpoint's own (CPU: float32)."
+            help="Of the weights, or auto: theirs (CPU: float32).",
+            **_MODEL,
         ),
     ] = "auto",
     base: Annotated[
-        str | None, typer.Option(help="Base model of an adapter that names another.")
+        str | None, typer.Option(help="Base model of an adapter that names another.", **_MODEL)
     ] = None,
-    out: Annotated[Path, typer.Option(help="Where runs are kept.")] = Path("runs"),
+    concurrency: Annotated[
+        int, typer.Option(min=1, help="Episodes, and so requests, at once.", **_ENDPOINT)
+    ] = 16,
+    timeout: Annotated[
+        float, typer.Option(min=0.1, help="Seconds to wait for one response.", **_ENDPOINT)
+    ] = 120.0,
+    retries: Annotated[
+        int, typer.Option(min=0, help="How often a request is tried again.", **_ENDPOINT)
+    ] = 5,
+    body: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="key=JSON for every request; null leaves it out. Repeatable.",
+            **_ENDPOINT,
+        ),
+    ] = None,
+    price: Annotated[
+        str | None,
+        typer.Option(help="Of a million tokens, read and written: IN:OUT.", **_ENDPOINT),
+    ] = None,
+    workers: Annotated[
+        int, typer.Option(min=1, help="Processes; models and endpoints play in one.", **_RUN)
+    ] = 1,
+    out: Annotated[Path, typer.Option(help="Where runs are kept.", **_RUN)] = Path("runs"),
     name: Annotated[
-        str | None, typer.Option(help="Folder of the run; default: time and policy.")
+        str | None, typer.Option(help="Folder of the run; default: time and policy.", **_RUN)
     ] = None,
     resume: Annotated[
-        Path | None, typer.Option(help="A run to finish: plays only what is missing.")
+        Path | None, typer.Option(help="A run to finish: plays only what is missing.", **_RUN)
     ] = None,
     other_code: Annotated[
-        bool, typer.Option("--other-code", help="Resume although code or libraries changed.")
+        bool,
+        typer.Option("--other-code", help="Resume although code or libraries changed.", **_RUN),
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Summaries as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Summaries as JSON.", **_RUN)] = False,
 ) -> None:
     """Play policies over a set of questions and keep every episode."""
     from sql_env.commands.evaluation_display import LiveTable, show_runs
-    from sql_env.commands.evaluation_run import play_run, resume_run
+    from sql_env.commands.evaluation_run import Means, play_run, resume_run
     from sql_env.evaluation.run_folder import RunConfig, RunError, read_run
 
     with user_errors():
         check_redraws(redraws)
+        means = Means(workers, concurrency, timeout, retries)
         if resume is not None:
             _check_resumed_alone(context)
             earlier = read_run(resume)
             with LiveTable([earlier.config.policy]) as table:
-                runs = [resume_run(earlier, other_code, workers, table.next_line())]
+                runs = [resume_run(earlier, other_code, means, table.next_line())]
         elif not policy:
             raise PolicyChoiceError(f"name a --policy: {POLICY_HELP}")
         elif name and len(policy) > 1:
             raise RunError(f"--name {name} is for one run: name one --policy, not {len(policy)}")
+        elif (body or price) and not any(one.startswith("endpoint:") for one in policy):
+            option = "--body" if body else "--price"
+            raise PolicyChoiceError(f"{option} is for endpoints: name one with --policy endpoint:…")
         else:
             config = RunConfig(
                 policy=policy[0],
@@ -195,6 +243,9 @@ def evaluate_command(
                 prompt=prompt,
                 actions=actions,
                 temperature=temperature,
+                top_p=top_p,
+                body=parse_body(body or ()),
+                price=price,
                 decoding=decoding.value,
                 max_new_tokens=max_new_tokens,
                 batch_size=batch_size,
@@ -205,7 +256,7 @@ def evaluate_command(
             with LiveTable(policy) as table:
                 for choice in policy:
                     chosen = replace(config, policy=choice)
-                    runs.append(play_run(chosen, out, name, workers, table.next_line()))
+                    runs.append(play_run(chosen, out, name, means, table.next_line()))
                     if runs[-1].result.interrupted:
                         break
     if as_json:
@@ -219,7 +270,8 @@ def evaluate_command(
 
 
 # What may stand beside --resume: it does not change what is played.
-_BESIDE_RESUME = ("resume", "other_code", "workers", "as_json")
+_MEANS = ("workers", "concurrency", "timeout", "retries")
+_BESIDE_RESUME = ("resume", "other_code", "as_json", *_MEANS)
 
 
 def _check_resumed_alone(context: typer.Context) -> None:

@@ -122,6 +122,13 @@ def show_runs(runs: Sequence[PlayedRun]) -> None:
                 highlight=False,
                 soft_wrap=True,
             )
+        if summary.cut_off:
+            console.print(
+                f"[yellow]{summary.cut_off} turns of {escape(run.config.policy)} were cut off[/] "
+                f"at {run.config.max_new_tokens} tokens: raise --max-new-tokens",
+                highlight=False,
+                soft_wrap=True,
+            )
         if run.result.interrupted:
             console.print(
                 f"[yellow]interrupted after {summary.n_played} of {summary.n_episodes}:[/] "
@@ -193,7 +200,10 @@ def _behaviour_table(runs: Sequence[PlayedRun]) -> Table:
     if any(summary.avg_tokens for summary in summaries):
         row("tokens an episode", lambda s: f"{s.avg_tokens:,.0f}" if s.avg_tokens else "-")
     if any(summary.tokens for summary in summaries):
+        row("tokens read", lambda s: f"{s.tokens.get('prompt_tokens', 0):,}")
         row("tokens written", lambda s: f"{s.tokens.get('completion_tokens', 0):,}")
+    if any(summary.cost is not None for summary in summaries):
+        row("cost", lambda s: "-" if s.cost is None else f"{s.cost:,.4f}")
     return table
 
 

@@ -22,6 +22,21 @@ EPISODES_ON_A_GPU = 128
 
 
 @dataclass(frozen=True)
+class Means:
+    """What a run is played with; it does not change what is played.
+
+    Attributes:
+        workers: processes.
+        concurrency, timeout, retries: of an endpoint's requests.
+    """
+
+    workers: int = 1
+    concurrency: int = 16
+    timeout: float = 120.0
+    retries: int = 5
+
+
+@dataclass(frozen=True)
 class PlayedRun:
     """A run that was just played."""
 
@@ -35,12 +50,13 @@ class PlayedRun:
 
 
 def play_run(
-    config: RunConfig, runs: Path, name: str | None, workers: int, line: LiveLine
+    config: RunConfig, runs: Path, name: str | None, means: Means, line: LiveLine
 ) -> PlayedRun:
     """Play a new run into a new folder under `runs`, called `name` or after time and policy."""
     env, data = _environment(config)
-    policy = _policy(config, env)
-    prompt = prompt_of(config.policy, _options(config))
+    options = _options(config, means)
+    policy = build_policy(config.policy, env.questions, options)
+    prompt = prompt_of(config.policy, options)
     config = replace(
         config,
         weights=weights_hash(config.policy),
@@ -53,10 +69,10 @@ def play_run(
         machine=current_machine(),
     )
     folder = RunFolder.at(runs / name, config) if name else RunFolder.create(runs, config)
-    return _play(config, env, policy, folder, workers, line)
+    return _play(config, env, policy, folder, means, line)
 
 
-def resume_run(earlier: Run, other_code: bool, workers: int, line: LiveLine) -> PlayedRun:
+def resume_run(earlier: Run, other_code: bool, means: Means, line: LiveLine) -> PlayedRun:
     """Play what is missing from an interrupted run.
 
     Raises:
@@ -65,7 +81,7 @@ def resume_run(earlier: Run, other_code: bool, workers: int, line: LiveLine) -> 
     """
     config, folder = earlier.config, RunFolder(earlier.folder)
     env, data = _environment(config)
-    policy = _policy(config, env)
+    policy = build_policy(config.policy, env.questions, _options(config, means))
     _check_same(earlier, f"the dataset {config.dataset}", config.dataset_hash, data)
     _check_same(earlier, "the weights of the model", config.weights, weights_hash(config.policy))
     commit, versions = current_commit(), current_versions()
@@ -81,7 +97,7 @@ def resume_run(earlier: Run, other_code: bool, workers: int, line: LiveLine) -> 
         again = {"commit": commit, "versions": versions}
         config = replace(config, resumed_with=[*config.resumed_with, again])
         folder.write_config(config)
-    return _play(config, env, policy, folder, workers, line, earlier.episodes)
+    return _play(config, env, policy, folder, means, line, earlier.episodes)
 
 
 def _check_same(earlier: Run, what: str, then: str, found: str) -> None:
@@ -130,29 +146,34 @@ def _environment(config: RunConfig) -> tuple[SQLEnvironment, str]:
     return env, dataset_hash(questions, db_dir)
 
 
-def _policy(config: RunConfig, env: SQLEnvironment) -> Any:
-    return build_policy(config.policy, env.questions, _options(config))
-
-
-def _options(config: RunConfig) -> ModelOptions:
+def _options(config: RunConfig, means: Means) -> ModelOptions:
     return ModelOptions(
         base=config.base,
         prompt=config.prompt,
         actions=config.actions,
         temperature=config.temperature,
+        top_p=config.top_p,
         decoding=config.decoding,
         max_new_tokens=config.max_new_tokens,
         device=config.device,
         dtype=config.dtype,
         seed=config.seed,
+        body=config.body,
+        price=config.price,
+        concurrency=means.concurrency,
+        timeout=means.timeout,
+        retries=means.retries,
     )
 
 
-def _episodes_together(config: RunConfig) -> int | None:
+def _episodes_together(config: RunConfig, means: Means) -> int | None:
     """More are hardly faster, and the memory has to hold every conversation.
 
-    From here on a GPU spends a step on reading the conversations, not on the weights.
+    From here on a GPU spends a step on reading the conversations, not on the weights. More than an
+    endpoint answers at once would all end late, and an interruption would lose them.
     """
+    if config.policy.startswith("endpoint:"):
+        return means.concurrency
     if not config.policy.startswith("model:"):
         return None
     import torch
@@ -166,7 +187,7 @@ def _play(
     env: SQLEnvironment,
     policy: Any,
     folder: RunFolder,
-    workers: int,
+    means: Means,
     line: LiveLine,
     done: tuple[EpisodeResult, ...] = (),
 ) -> PlayedRun:
@@ -184,8 +205,8 @@ def _play(
             progress_callback=line.advance,
             on_episode=on_episode,
             samples=config.samples,
-            workers=workers,
-            batch_size=config.batch_size or _episodes_together(config),
+            workers=means.workers,
+            batch_size=config.batch_size or _episodes_together(config, means),
             done=done,
         )
     folder.finish(result)

@@ -75,6 +75,7 @@ class Summary:
     policy_seconds: float
     environment_share: float  # of the time that both took
     tokens: dict[str, int]
+    cost: float | None  # of an endpoint whose prices are known
 
     def to_dict(self) -> dict[str, Any]:
         """For `summary.json`; rates become objects."""
@@ -104,6 +105,7 @@ def summarize(episodes: Sequence[EpisodeResult], *, planned: int | None = None) 
         tokens.update({k: step.trace[k] for k in _TOKEN_COUNTS if k in step.trace})
     stumbled = [e for e in episodes if first_query_failed(e)]
     replaced = [step.trace["replaced"] for step in steps if "replaced" in step.trace]
+    costs = [step.trace["cost"] for step in steps if "cost" in step.trace]
     lengths = [length for e in episodes if (length := _tokens_of(e))]
     parts = {
         part: _mean(sum(getattr(step, part) for step in e.steps) for e in episodes)
@@ -146,6 +148,7 @@ def summarize(episodes: Sequence[EpisodeResult], *, planned: int | None = None) 
         policy_seconds=policy,
         environment_share=environment / (environment + policy) if episodes else 0.0,
         tokens=dict(tokens),
+        cost=math.fsum(costs) if costs else None,
     )
 
 
@@ -178,6 +181,8 @@ def failure_kind(episode: EpisodeResult) -> str:
     if episode.error:
         return "broke off"
     end = "wrong answer" if episode.stop_reason == "wrong_answer" else "no answer"
+    if end == "no answer" and _last_turn_cut_off(episode):
+        return f"{end}: last turn cut off"
     queries = [step for step in episode.steps if _is(step.action_type, "QUERY")]
     if not queries:
         return f"{end}: no query"
@@ -186,6 +191,12 @@ def failure_kind(episode: EpisodeResult) -> str:
     if queries[-1].rows == 0:
         return f"{end}: last query found nothing"
     return f"{end}: last query returned rows"
+
+
+def _last_turn_cut_off(episode: EpisodeResult) -> bool:
+    """It ran into the token limit; a model that still thinks there has said nothing."""
+    turns = (step.trace for step in reversed(episode.steps) if "raw" in step.trace)
+    return "cut_off" in next(turns, ())
 
 
 def _kind_of_reason(reason: str) -> str:

@@ -56,6 +56,9 @@ class RunConfig:
     prompt: str | None = "v1"
     actions: str | None = "text"
     temperature: float = 0.0
+    top_p: float = 1.0
+    body: dict[str, Any] = field(default_factory=dict)
+    price: str | None = None
     decoding: str = "plain"
     max_new_tokens: int = 256
     batch_size: int | None = None

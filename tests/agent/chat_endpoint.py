@@ -24,6 +24,7 @@ lock = threading.Lock()
 seen: Counter[str] = Counter()
 load = {"now": 0, "most": 0}
 last_body: dict[str, Any] = {}
+seeds: dict[str, list[tuple[int, int]]] = {}  # by model: turn and seed of every request
 answered: dict[str, list[int]] = {}  # by model: which turns, in the order of their answers
 
 PLAN = ("DESCRIBE: Singer\nQUERY: SELECT count(*) FROM singer\nANSWER: @last", "ANSWER: @last")
@@ -41,19 +42,39 @@ def statistics() -> dict[str, Any]:
         "most_at_once": load["most"],
         "last_body": last_body,
         "answered": answered,
+        "seeds": seeds,
     }
+
+
+MODELS = ("actor", "caller", "new", "locked", "broken")  # the others it takes, but does not list
+
+
+@app.get("/v1/models")
+def models() -> dict[str, Any]:
+    return {"data": [{"id": name} for name in MODELS]}
+
+
+@app.get("/guarded/v1/models")
+def guarded() -> Response:
+    return JSONResponse({"error": {"message": "Incorrect API key provided"}}, 401)
 
 
 @app.post("/v1/chat/completions")
 def complete(request: Request, body: dict[str, Any]) -> Response:
     model = body["model"]
+    if model == "absent":
+        words = f"The model `{model}` does not exist\nor you have no access to it"
+        return JSONResponse({"error": {"message": words}}, 404)
     last_question = max(
-        n for n, message in enumerate(body["messages"]) if "Question:" in (message["content"] or "")
+        (n for n, m in enumerate(body["messages"]) if "Question:" in (m["content"] or "")),
+        default=0,
     )  # an example may come before it
     told = body["messages"][last_question:]
     turn = sum(message["role"] == "assistant" for message in told)
     with lock:
+        last_body.clear()
         last_body.update(body)
+        seeds.setdefault(model, []).append((turn, body.get("seed")))
         seen[f"{model}/{turn}"] += 1
         attempts = seen[f"{model}/{turn}"]
         load["now"] += 1
@@ -63,6 +84,9 @@ def complete(request: Request, body: dict[str, Any]) -> Response:
             return JSONResponse({"error": "no such key"}, 401)
         if model == "busy" and attempts % 2:
             return JSONResponse({"error": "later"}, 429, headers={"Retry-After": "0.01"})
+        if model == "new" and "max_tokens" in body:
+            words = "'max_tokens' is not supported with this model. Use 'max_completion_tokens'."
+            return JSONResponse({"error": {"message": words}}, 400)
         if model == "broken":
             return PlainTextResponse("overloaded", 503)
         if model == "nonsense":
@@ -77,6 +101,7 @@ def complete(request: Request, body: dict[str, Any]) -> Response:
         if model == "stubborn" and not body["temperature"]:
             turn = 0  # the likeliest turn is always the same
         message: dict[str, Any] = {"role": "assistant"}
+        reason = "stop"
         if model == "caller":
             if not body.get("tools"):
                 return PlainTextResponse("no tools", 400)
@@ -88,10 +113,15 @@ def complete(request: Request, body: dict[str, Any]) -> Response:
                 }
                 for number, (name, arguments) in enumerate(CALLS[turn])
             ]
+        elif model == "thinker":  # about the first turn too long, about the others not at all
+            message["reasoning_content"] = "Let me think."
+            message["content"] = None if turn < 2 else "ANSWER: 4"
+            reason = "length" if turn < 2 else "stop"
         else:
             message["content"] = (PLAN if model == "planner" else SCRIPT)[turn]
         usage = {"prompt_tokens": 100 + turn, "completion_tokens": 5}
-        return JSONResponse({"choices": [{"message": message}], "usage": usage})
+        choice = {"message": message, "finish_reason": reason}
+        return JSONResponse({"choices": [choice], "usage": usage})
     finally:
         with lock:
             load["now"] -= 1

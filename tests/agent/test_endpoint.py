@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import subprocess
 import sys
@@ -11,12 +12,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 httpx = pytest.importorskip("httpx")
 pytest.importorskip("uvicorn")
 
-from sql_env.agent.endpoint import EndpointPolicy, EndpointSettings  # noqa: E402
+from sql_env.agent.chat_client import EndpointError, EndpointSettings, Price  # noqa: E402
+from sql_env.agent.endpoint import EndpointPolicy  # noqa: E402
 from sql_env.agent.prompts import V1, Prompt  # noqa: E402
+from sql_env.cli import app  # noqa: E402
 from sql_env.environment import SQLEnvironment  # noqa: E402
 from sql_env.evaluation.green_agent import EvaluationResult, evaluate  # noqa: E402
 
@@ -49,10 +53,11 @@ def play(
     *,
     prompt: Prompt = V1,
     guided: bool = False,
+    step_budget: int = 15,
     **settings: Any,
 ) -> EvaluationResult:
     questions = [q for q in env.questions if q.question_id == "music_count"]
-    one = SQLEnvironment(db_dir=env.db_dir, questions=questions)
+    one = SQLEnvironment(db_dir=env.db_dir, questions=questions, step_budget=step_budget)
     endpoint = EndpointSettings(f"{server}/v1", model, first_pause=0.01, **settings)
     policy = EndpointPolicy(endpoint, prompt=prompt, guided=guided)
     try:
@@ -62,14 +67,14 @@ def play(
 
 
 def test_plays_and_counts_tokens(music: SQLEnvironment, server: str) -> None:
-    result = play(music, server, "actor", temperature=0.5, max_new_tokens=99, seed=3)
+    result = play(music, server, "actor", temperature=0.5, max_new_tokens=99, top_p=0.9)
     assert result.success_rate == 1.0
     assert result.summary.tokens == {
         "prompt_tokens": 6 * (100 + 101 + 102),
         "completion_tokens": 6 * 3 * 5,
     }
     body = httpx.get(f"{server}/statistics").json()["last_body"]
-    assert (body["temperature"], body["max_tokens"], body["seed"]) == (0.5, 99, 3)
+    assert (body["temperature"], body["max_tokens"], body["top_p"]) == (0.5, 99, 0.9)
     assert [message["role"] for message in body["messages"]] == [
         "system", "user", "assistant", "user", "assistant", "user",
     ]  # fmt: skip
@@ -96,7 +101,9 @@ def test_a_refusal_is_not_tried_again(music: SQLEnvironment, server: str) -> Non
     before = httpx.get(f"{server}/statistics").json()["requests"]
     result = play(music, server, "locked")
     assert "refused the request: status 401" in result.episodes[0].error
-    assert httpx.get(f"{server}/statistics").json()["requests"] == before + 6
+    assert "OPENAI_API_KEY, which is not set" in result.episodes[0].error
+    # One for every episode, or fewer: whoever has not asked yet need not.
+    assert httpx.get(f"{server}/statistics").json()["requests"] <= before + 6
 
 
 def test_sends_its_key(music: SQLEnvironment, server: str) -> None:
@@ -170,3 +177,133 @@ def test_tools_are_called_and_each_call_has_its_result(music: SQLEnvironment, se
     asked = [call["id"] for message in calls for call in message["tool_calls"]]
     answered = [m["tool_call_id"] for m in body["messages"] if m["role"] == "tool"]
     assert set(answered) <= set(asked) and len(set(asked)) == len(asked)
+
+
+def seeds_of(server: str, model: str) -> list[tuple[int, int]]:
+    """The turn and the seed of every request."""
+    return list(map(tuple, httpx.get(f"{server}/statistics").json()["seeds"].get(model, [])))
+
+
+def test_every_sample_has_a_seed_and_keeps_it_when_a_run_goes_on(
+    music: SQLEnvironment, server: str
+) -> None:
+    questions = [q for q in music.questions if q.question_id == "music_count"]
+    one = SQLEnvironment(db_dir=music.db_dir, questions=questions)
+
+    def played(done: Any = (), seed: int = 0) -> tuple[EvaluationResult, list[tuple[int, int]]]:
+        before = len(seeds_of(server, "actor"))
+        policy = EndpointPolicy(EndpointSettings(f"{server}/v1", "actor"), prompt=V1)
+        try:
+            result = evaluate(one, policy, samples=4, seed=seed, done=done)
+        finally:
+            policy.close()
+        return result, seeds_of(server, "actor")[before:]
+
+    whole, asked = played()
+    first_turns = [seed for turn, seed in asked if turn == 0]
+    assert len(set(first_turns)) == 4
+    assert all(0 <= seed < 2**31 for seed in first_turns)
+    _, rest = played(done=whole.episodes[:3])
+    missing = [seed for turn, seed in rest if turn == 0]
+    assert len(missing) == 1 and missing[0] in first_turns
+    _, repeated = played()
+    assert {seed for _, seed in repeated} == set(first_turns)
+    _, other = played(seed=1)
+    assert not {seed for _, seed in other} & set(first_turns)
+
+
+def test_the_limit_takes_the_name_that_the_server_knows(music: SQLEnvironment, server: str) -> None:
+    before = httpx.get(f"{server}/statistics").json()["requests"]
+    result = play(music, server, "new", max_new_tokens=77, concurrency=1)
+    assert result.success_rate == 1.0
+    statistics = httpx.get(f"{server}/statistics").json()
+    assert statistics["requests"] == before + 6 * 3 + 1, "it asks with the old name once"
+    body = statistics["last_body"]
+    assert body["max_completion_tokens"] == 77 and "max_tokens" not in body
+
+
+def test_further_fields_are_sent_and_fields_can_be_left_out(
+    music: SQLEnvironment, server: str
+) -> None:
+    fields = {"chat_template_kwargs": {"enable_thinking": False}, "temperature": None}
+    play(music, server, "actor", body=fields)
+    body = httpx.get(f"{server}/statistics").json()["last_body"]
+    assert body["chat_template_kwargs"] == {"enable_thinking": False}
+    assert "temperature" not in body
+
+
+def test_a_thought_that_fills_the_limit_is_counted(music: SQLEnvironment, server: str) -> None:
+    result = play(music, server, "thinker")
+    assert result.success_rate == 1.0, "it may go on"
+    assert result.summary.cut_off == 6 * 2
+    traces = [step.trace for step in result.episodes[0].steps]
+    assert [trace.get("cut_off") for trace in traces] == [True, True, None]
+    assert {trace["reasoning"] for trace in traces} == {"Let me think."}
+
+
+def test_an_episode_that_ends_in_a_thought_is_not_merely_wrong(
+    music: SQLEnvironment, server: str
+) -> None:
+    result = play(music, server, "thinker", step_budget=2)
+    assert result.summary.failures == {"no answer: last turn cut off": 6}
+
+
+def test_tokens_have_a_price(music: SQLEnvironment, server: str) -> None:
+    result = play(music, server, "actor", price=Price(1.0, 10.0))
+    tokens = result.summary.tokens
+    expected = (tokens["prompt_tokens"] + 10 * tokens["completion_tokens"]) / 1_000_000
+    assert result.summary.cost == pytest.approx(expected)
+    assert play(music, server, "actor").summary.cost is None
+
+
+def test_the_command_records_what_was_asked_and_what_it_cost(
+    music_dir: Path, server: str, tmp_path: Path
+) -> None:
+    command = ["eval", "--policy", f"endpoint:thinker@{server}/v1", "--id", "music_count"]
+    options = ["--dataset", str(music_dir), "--split", "train", "--out", str(tmp_path)]
+    asked = ["--top-p", "0.8", "--body", "reasoning_effort=low", "--body", "top_k=20"]
+    limits = ["--price", "1:10", "--max-new-tokens", "30", "--concurrency", "2", "--retries", "1"]
+    done = CliRunner().invoke(app, [*command, *options, *asked, *limits], env={"COLUMNS": "100"})
+    assert done.exit_code == 0, done.output
+    body = httpx.get(f"{server}/statistics").json()["last_body"]
+    assert (body["top_p"], body["reasoning_effort"], body["top_k"]) == (0.8, "low", 20)
+    (run,) = tmp_path.iterdir()
+    summary = json.loads((run / "summary.json").read_text())
+    assert summary["tokens"] == {"prompt_tokens": 303, "completion_tokens": 15}
+    assert summary["cost"] == pytest.approx((303 + 150) / 1e6)
+    assert summary["cut_off"] == 2
+    assert json.loads((run / "config.json").read_text())["body"]["top_k"] == 20
+    shown = " ".join(done.output.split())
+    for line in ("tokens read 303", "tokens written 15", "cost 0.0005", "turns cut off 2"):
+        assert line in shown
+    assert "were cut off at 30 tokens: raise --max-new-tokens" in shown
+
+
+def check(address: str, model: str) -> None:
+    policy = EndpointPolicy(EndpointSettings(address, model))
+    try:
+        policy.check()
+    finally:
+        policy.close()
+
+
+def test_what_would_fail_every_episode_is_found_before(server: str) -> None:
+    check(f"{server}/v1", "actor")
+    check(f"{server}/v1", "planner")  # it is not listed, but it answers
+    check(f"{server}/nothing", "actor")  # it keeps no list: nobody knows yet
+    with pytest.raises(EndpointError) as unknown:
+        check(f"{server}/v1", "absent")
+    assert str(unknown.value) == (
+        f"{server}/v1/chat/completions refused the request: status 404: The model `absent` does "
+        "not exist or you have no access to it; models there: actor, caller, new, locked, broken"
+    )
+    with pytest.raises(EndpointError, match="401: Incorrect API key provided; the key is read"):
+        check(f"{server}/guarded/v1", "actor")
+    with pytest.raises(EndpointError, match=r"nothing answers at http://127.0.0.1:9/v1 .*start"):
+        check("http://127.0.0.1:9/v1", "actor")
+
+
+def test_an_unknown_model_is_asked_for_once(music: SQLEnvironment, server: str) -> None:
+    result = play(music, server, "absent", concurrency=1)
+    assert result.n_completed == 0
+    assert len(result.summary.episode_errors) == 1

@@ -23,6 +23,8 @@ from sql_env.provenance import current_commit
 
 WIDE = {"COLUMNS": "200", "TERM": "dumb"}
 
+NOBODY = "endpoint:gpt@http://127.0.0.1:9/v1"  # where nobody listens
+
 
 def sql_env(*arguments: str | Path) -> Any:
     return CliRunner().invoke(app, [str(argument) for argument in arguments], env=WIDE)
@@ -123,8 +125,13 @@ class TestEval:
             ([], "name a --policy"),
             (["--policy", "magic"], "unknown policy 'magic': use one of random, oracle"),
             (["--policy", "endpoint:gpt"], "lacks its address: write endpoint:MODEL@http"),
-            (["--policy", "endpoint:gpt@http://127.0.0.1:9/v1"], "nothing answers at http://127"),
+            (["--policy", NOBODY], "nothing answers at http://127"),
             (["--policy", "endpoint:gpt@http://localhost:abc/v1"], "check the address"),
+            (["--policy", "oracle", "--body", "top_k=20"], "--body is for endpoints: name one"),
+            (["--policy", NOBODY, "--body", "top_k"], "is not key=value: write --body top_k=20"),
+            (["--policy", NOBODY, "--body", "top_k={"], "--body top_k is no JSON: {"),
+            (["--policy", NOBODY, "--body", "stream=true"], "--body cannot set 'stream'"),
+            (["--policy", NOBODY, "--price", "3"], "'3' is not IN:OUT: write --price 0.15:0"),
             (["--policy", "model:/no/such/model"], "there is no such folder"),
             (["--policy", "model:x", "--dtype", "int8"], "--dtype is 'int8': use float32"),
             (["--policy", "model:x", "--device", "abacus"], "--device abacus cannot be used"),
@@ -380,4 +387,4 @@ def test_the_old_results_command_says_what_to_run_now(tmp_path: Path) -> None:
 
 def test_the_options_of_eval_fit_on_a_screen() -> None:
     shown = CliRunner().invoke(app, ["eval", "--help"], env={"COLUMNS": "120", "TERM": "dumb"})
-    assert len(shown.output.splitlines()) <= 45
+    assert len(shown.output.splitlines()) <= 52  # four of its frames are groups
