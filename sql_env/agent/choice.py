@@ -125,6 +125,8 @@ def _model_policy(name: str, prompt: Prompt, options: ModelOptions) -> BatchPoli
         from sql_env.agent.model_policy import ModelPolicy
 
         model, tokenizer = _load(name, options)
+        if hasattr(model, "merge_and_unload"):  # an adapter: here it is played, not trained
+            model = model.merge_and_unload()
         window = getattr(model.config, "max_position_embeddings", None) or LONGEST_CONVERSATION
         window = min(window, LONGEST_CONVERSATION)
 
