@@ -107,8 +107,9 @@ class TransformersGenerator:
         device = self._model.device
         was_training = self._model.training
         self._model.eval()
-        # Layers compiled for training would be compiled anew for every length.
-        with torch.inference_mode(), torch.compiler.set_stance("force_eager"):
+        # Layers compiled for training would be compiled anew for every length. Not inference mode:
+        # sharded weights that were gathered in it cannot be trained.
+        with torch.no_grad(), torch.compiler.set_stance("force_eager"):
             output = self._model.generate(
                 input_ids=torch.tensor(padded, device=device),
                 attention_mask=torch.tensor(mask, device=device),
