@@ -10,7 +10,6 @@ import os
 import re
 import shlex
 import shutil
-import sqlite3
 import subprocess
 import sys
 import time
@@ -19,6 +18,7 @@ from importlib.resources import files
 from pathlib import Path
 
 import pytest
+from bakery import make_bakery
 from fenced_blocks import Block, Command, blocks_of, commands_of, shows
 
 CHECKOUT = Path(__file__).resolve().parent.parent
@@ -46,24 +46,7 @@ SHORTENED = {
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Where a new user works: with a bakery of their own."""
     folder = tmp_path_factory.mktemp("readme")
-    (folder / "bakery").mkdir()
-    with sqlite3.connect(folder / "bakery" / "bakery.sqlite") as connection:
-        connection.executescript("""
-            CREATE TABLE bread (id INTEGER PRIMARY KEY, name TEXT, price REAL);
-            CREATE TABLE sale (bread_id INTEGER REFERENCES bread, pieces INTEGER, day DATE);
-            INSERT INTO bread VALUES (1, 'rye', 4.5), (2, 'spelt', 5.2), (3, 'brioche', 6.0);
-            INSERT INTO sale VALUES (1, 12, '2026-01-02'), (1, 7, '2026-01-03'),
-                (2, 5, '2026-01-02');
-        """)
-    connection.close()
-    (shown,) = [
-        command.output
-        for block in BLOCKS
-        if block.language == "console"
-        for command in commands_of(block)
-        if command.line == "cat bakery/questions.csv"
-    ]
-    (folder / "bakery" / "questions.csv").write_text(shown, encoding="utf-8")
+    make_bakery(folder)
     return folder
 
 
