@@ -135,7 +135,7 @@ def test_a_world_is_made_from_a_file_of_ones_own(
     result = CliRunner().invoke(app, shown.line.split()[1:])
     assert result.exit_code == 0, result.output
     assert result.output == shown.output
-    made = Dataset.at(Path("data/bakery"))
+    made = Dataset.at(Path("data/bakeries"))
     records = made.load()
     assert {record.database_name for record in records} == {"bakery", "bakery_2"}
     assert not [
