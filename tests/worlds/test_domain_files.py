@@ -139,7 +139,7 @@ def test_a_world_is_made_from_a_file_of_ones_own(
     records = made.load()
     assert {record.database_name for record in records} == {"bakery", "bakery_2"}
     assert not [
-        finding for finding in validate(records, Path("data/bakery/databases")) if finding.failed
+        finding for finding in validate(records, Path("data/bakeries/databases")) if finding.failed
     ]
 
 
