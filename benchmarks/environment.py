@@ -8,11 +8,15 @@ Five ways to run the same gold queries, one after the other in every round, on t
 * step: `SQLEnvironment.step(QUERY)`: sandbox, reward, text of the observation;
 * skyrl-gym: `SQLEnv.step("<sql>…</sql>")` of the peer that is nearest in kind (`skyrl` extra).
 
-Only the calls are timed, not the resets between them. A round visits every query once, so that a
-statement comes back only after all the others. "Repeated" rounds use the same texts again and let
-the caches of compiled statements work, for raw connections and ours alike; in "new" rounds every
-text is new, as it mostly is when an agent writes it. Of every query the fastest of the rounds
-counts: the rest is what the machine did besides. The targets are for "repeated".
+Only the calls are timed, not the resets between them nor what makes the action: an `SQLAction`
+here, a text in tags there, which SkyRL-Gym takes apart inside its step. Its step runs SQLite on a
+connection and a thread of its own and returns the text; ours also scores.
+
+A round visits every query once, so that a statement comes back only after all the others.
+"Repeated" rounds use the same texts again, as the rollouts of one question do, and let caches work:
+of compiled statements, for raw connections and ours alike, and of our texts' normal forms. In "new"
+rounds every text is new. Of every query the fastest of the rounds counts: the rest is what the
+machine did besides. The targets are for "repeated".
 
     .venv/bin/python benchmarks/environment.py
     .venv/bin/python benchmarks/environment.py --soak 100000

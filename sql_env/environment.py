@@ -173,6 +173,7 @@ class SQLEnvironment:
         self._gold = _gold_for(self._db.identity, question.gold_sql, self.limits)
         self._tracker = RewardTracker(self._gold, self.reward_config)
         self._episode_id = episode_id or f"{question.question_id}#{seed if seed is not None else 0}"
+        self._about = self._metadata_of(question)
         self._described: dict[str, TableSchema] = {}
         self._schema_info = ""
         self._history: list[str] = []
@@ -404,6 +405,15 @@ class SQLEnvironment:
         """The splits that the loaded questions belong to."""
         return sorted({record.split for record in self.questions})
 
+    def _metadata_of(self, question: QuestionRecord) -> dict[str, Any]:
+        about = {
+            "question_id": question.question_id,
+            "database_name": question.database_name,
+            "difficulty": question.difficulty,
+            "allow_last": self.allow_last,
+        }
+        return about | {"hint": question.hint} if question.hint else about
+
     def _observe(
         self,
         text: str = "",
@@ -414,14 +424,7 @@ class SQLEnvironment:
         error_kind: str | None = None,
     ) -> SQLObservation:
         assert self._question is not None
-        metadata: dict[str, Any] = {
-            "question_id": self._question.question_id,
-            "database_name": self._question.database_name,
-            "difficulty": self._question.difficulty,
-            "allow_last": self.allow_last,
-        }
-        if self._question.hint:
-            metadata["hint"] = self._question.hint
+        metadata = self._about.copy()
         if parts is not None:
             metadata["reward_parts"] = parts._asdict()
             if self._tracker.repeated:
@@ -433,23 +436,23 @@ class SQLEnvironment:
             metadata["correct"] = stop is StopReason.CORRECT
         if verdict is not None:
             metadata["verdict"] = verdict.reason
-        observation = SQLObservation.model_validate(
+        return SQLObservation.made_of(
             {
                 "question": self._question.question_text,
-                "table_names": self._db.table_names,
+                "table_names": list(self._db.table_names),
                 "schema_info": self._schema_info,
                 "result": text,
                 "error": render_echo(error),
                 "step_count": len(self._history),
                 "budget_remaining": self.step_budget - len(self._history),
-                "action_history": self._history,  # validation copies it
+                "action_history": self._history.copy(),
                 "done": stop is not None,
                 "reward": parts.total if parts is not None else None,
                 "metadata": metadata,
-            }
+            },
+            tuple(self._described.values()),
+            self._shown_result,
         )
-        observation.attach(tuple(self._described.values()), self._shown_result)
-        return observation
 
 
 _EXAMPLES = {

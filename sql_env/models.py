@@ -5,7 +5,7 @@ Plain pydantic, so that OpenEnv's server can serve these classes without this mo
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr
 
@@ -55,9 +55,25 @@ class SQLObservation(BaseModel):
     _described: tuple[TableSchema, ...] = PrivateAttr(default=())
     _shown: QueryResult | None = PrivateAttr(default=None)
 
-    def attach(self, described: tuple[TableSchema, ...], shown: QueryResult | None) -> None:
-        """Put the data beside the text that was made of it."""
-        self._described, self._shown = described, shown
+    @classmethod
+    def made_of(
+        cls, fields: dict[str, Any], described: tuple[TableSchema, ...], shown: QueryResult | None
+    ) -> Self:
+        """An observation of the environment's own making, and the data that its text was made of.
+
+        `fields` are all of the fields, in their order, and nobody else's. They are not validated:
+        that takes as long as a small query. What comes over the wire is.
+        """
+        observation = cls.__new__(cls)
+        observation.__setstate__(
+            {
+                "__dict__": fields,
+                "__pydantic_fields_set__": set(fields),
+                "__pydantic_extra__": None,
+                "__pydantic_private__": {"_described": described, "_shown": shown},
+            }
+        )
+        return observation
 
     @property
     def described(self) -> tuple[TableSchema, ...]:

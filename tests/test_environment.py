@@ -17,6 +17,7 @@ from sql_env import SQLAction, SQLEnvironment, SQLObservation
 from sql_env.agent.prompts import format_observation
 from sql_env.core.database import Limits
 from sql_env.core.render import RESULT_CHARACTERS
+from sql_env.core.reward import RewardConfig
 from sql_env.environment import EpisodeError
 
 
@@ -219,6 +220,45 @@ def test_no_observation_is_longer_than_anyone_reads(env: SQLEnvironment) -> None
     assert len(last.error) < 3_000
     assert "(cut: 250,0" in last.action_history[1]
     assert sum(map(len, last.action_history)) < 10_000
+
+
+def test_every_observation_is_one_that_validation_would_let_pass(music_dir: Path) -> None:
+    whole = RewardConfig(exec_ok=0, new_information=0, step=0, repeat=0, progress=0, correct=1)
+    folders = music_dir / "questions", music_dir / "databases"
+    with SQLEnvironment(*folders, reward=whole) as env:
+        seen = [
+            env.reset(question_id="music_french"),
+            act(env, "DESCRIBE", "singer"),
+            act(env, "SAMPLE", "concert"),
+            act(env, "QUERY", "SELECT Name FROM Singer WHERE Country = 'France'"),
+            act(env, "QUERY", "SELECT nope FROM Singer"),
+            act(env, "DANCE"),
+            act(env, "ANSWER", "@last"),
+        ]
+    assert seen[-1].done
+    for observation in seen:
+        fields = observation.__dict__
+        validated = SQLObservation.model_validate(fields, strict=True)
+        assert list(fields) == list(SQLObservation.model_fields)
+        assert {name: type(value) for name, value in fields.items()} == {
+            name: type(value) for name, value in validated.__dict__.items()
+        }
+        assert observation.model_dump_json() == validated.model_dump_json()
+        assert observation.model_fields_set == validated.model_fields_set
+        assert observation == observation.model_copy(deep=True)
+
+
+def test_what_is_done_to_an_observation_changes_no_other(env: SQLEnvironment) -> None:
+    first = env.reset(question_id="music_french")
+    for seen in (first, act(env, "DESCRIBE", "singer")):
+        seen.table_names.clear()
+        seen.action_history.append("DANCE")
+        seen.metadata.clear()
+    after = act(env, "QUERY", "SELECT 1")
+    assert after.table_names == ["Singer", "Concert", "Performance"]
+    assert after.action_history == ["DESCRIBE: singer", "QUERY: SELECT 1"]
+    assert after.metadata["question_id"] == "music_french"
+    assert first.step_count == 0 and first.action_history == ["DANCE"]
 
 
 def test_a_budget_below_one_is_refused(music_dir: Path) -> None:

@@ -48,7 +48,9 @@ def closeness(rows: Sequence[Row], wanted: Profile) -> float:
     score = SIZE_WEIGHT * size + OVERLAP_WEIGHT * overlap
     if not wanted.numbers:
         return score / (SIZE_WEIGHT + OVERLAP_WEIGHT)
-    missing = [number for number in wanted.numbers if number not in values]
+    # The numbers are among the values: where none of those is missing, none of these is.
+    numbers = wanted.numbers if shared < len(wanted.values) else ()
+    missing = [number for number in numbers if number not in values]
     near = float(len(wanted.numbers) - len(missing))
     if missing:
         near += _nearness(_some_numbers(rows), missing)
@@ -68,7 +70,7 @@ def _some_numbers(rows: Sequence[Row]) -> tuple[float, ...]:
 
 
 def _ratio(a: int, b: int) -> float:
-    return min(a, b) / max(a, b)
+    return a / b if a < b else b / a
 
 
 def _nearness(ours: Sequence[float], wanted: Sequence[float]) -> float:

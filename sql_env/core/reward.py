@@ -121,6 +121,7 @@ class RewardTracker:
         self._compared: set[str] = set()
         self._potential = 0.0
         self._shaping = 0.0  # the sum so far, before it is kept within bounds
+        self._beyond = 0.0  # how far that is outside them
 
     def copy(self) -> RewardTracker:
         """The same point of the episode, to go on from independently."""
@@ -163,9 +164,9 @@ class RewardTracker:
         if correct:
             progress = self._risen_to(1.0)
         # What the bounds take away is taken from the operational layer: progress still telescopes.
-        before = self._beyond_bounds()
         self._shaping += operational + progress
-        operational -= self._beyond_bounds() - before
+        before, self._beyond = self._beyond, self._beyond_bounds()
+        operational -= self._beyond - before
         return RewardParts(operational, progress, config.correct if correct else 0.0)
 
     def _newly_seen(self, result: QueryResult) -> float:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 
 # Blanks match nothing, so they are skipped. What a lexeme is shows in its first character.
@@ -29,6 +30,7 @@ _COMMENT = ("--", "/*")
 _QUOTES = '"`['
 _COMPOUND = frozenset({"UNION", "INTERSECT", "EXCEPT"})
 _AFTER_LIST = _COMPOUND | {"FROM", "WHERE", "GROUP", "HAVING", "WINDOW", "ORDER", "LIMIT"}
+_LONGEST_KEPT = 2_000  # characters of a query whose normal form is remembered
 _LIMIT = re.compile(r"(-? ?\d+)(?: (,|OFFSET) (-? ?\d+))?")
 
 
@@ -88,6 +90,12 @@ def normalize_sql(sql: str) -> str:
     Blanks, comments, semicolons at the ends and the case of names and keywords make no other query.
     What stands in double quotes keeps its case: where no column bears the name, it is a string.
     """
+    return _normal_form(sql) if len(sql) <= _LONGEST_KEPT else _normal_form.__wrapped__(sql)
+
+
+@lru_cache(maxsize=1024)
+def _normal_form(sql: str) -> str:
+    """Kept for a while: all who look for repeats ask for the same few texts."""
     lexemes: list[str] = _LEXEME.findall(sql)
     if "--" in sql or "/*" in sql:
         lexemes = [lexeme for lexeme in lexemes if not lexeme.startswith(_COMMENT)]
