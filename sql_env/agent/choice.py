@@ -53,6 +53,7 @@ class ModelOptions:
         body: further fields of an endpoint's requests.
         price: what a million tokens cost there, read and written: `IN:OUT`.
         concurrency, timeout, retries: of an endpoint's requests; seconds for each of them.
+        at_once: how many tokens of a turn a model writes before others hear of it.
     """
 
     base: str | None = None
@@ -70,6 +71,7 @@ class ModelOptions:
     concurrency: int = 16
     timeout: float = 120.0
     retries: int = 5
+    at_once: int | None = None
 
 
 def build_policy(
@@ -137,7 +139,9 @@ def _model_policy(name: str, prompt: Prompt, options: ModelOptions) -> BatchPoli
 
             torch.manual_seed(options.seed)
             sampling = Sampling(options.max_new_tokens, temperature, options.top_p)
-            return make_generator(model, tokenizer, sampling, max_length=window)
+            return make_generator(
+                model, tokenizer, sampling, max_length=window, at_once=options.at_once
+            )
 
         return ModelPolicy(
             generator(options.temperature),

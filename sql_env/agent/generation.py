@@ -135,6 +135,7 @@ def make_generator(
     engine: bool = True,
     copy_dtype: Any = None,
     stragglers: float = 0.0,
+    at_once: int | None = None,
 ) -> Generator:
     """The engine where it can run this model, `generate` where it cannot.
 
@@ -143,6 +144,7 @@ def make_generator(
         engine: False always takes `generate`.
         copy_dtype: let the engine sample from a copy of the weights in this type.
         stragglers: the share of the turns that the engine may leave unfinished in a call.
+        at_once: how many tokens of a turn the engine writes in a call; `generate` writes it whole.
     """
     stop_ids = sorted(ChatLayout.of(tokenizer, model).stop_ids)
     if engine:
@@ -156,6 +158,7 @@ def make_generator(
                 max_length=max_length,
                 copy_dtype=copy_dtype,
                 stragglers=stragglers,
+                at_once=at_once,
             )
         except UnsupportedModelError as error:
             logger.warning("%s; it plays through generate, more slowly", error)

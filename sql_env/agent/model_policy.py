@@ -47,7 +47,7 @@ class ModelPolicy:
         self._max_new_tokens = max_new_tokens
         self._dialogues: dict[int, Dialogue] = {}
         self._talks: dict[int, Conversation] = {}
-        self._begun: dict[int, Completion] = {}  # turns that are not finished yet
+        self._begun: dict[int, Completion] = {}  # turns that are being written
         self._guides: dict[int, Guide] = {}
 
     def begin(self) -> None:
@@ -67,11 +67,10 @@ class ModelPolicy:
                     chosen[episode] = action
         if chosen:  # those who write next write together
             return chosen
-        asked = list(self._talks)
+        asked = [episode for episode in self._talks if episode in self._begun]
         contexts = [self._context(episode) for episode in asked]
         for episode, part in zip(asked, self._generator.generate(contexts), strict=True):
-            begun = self._begun.get(episode)
-            self._begun[episode] = begun.then(part) if begun else part
+            self._begun[episode] = self._begun[episode].then(part)
         turns = {e: self._begun.pop(e) for e in asked if self._begun[e].finished}
         replaced = self._replaced(turns) if self._resampler else {}
         for episode, turn in turns.items():
@@ -90,6 +89,10 @@ class ModelPolicy:
                 episode, self._dialogues[episode].understand(text, **trace)
             )
         return chosen
+
+    def written(self, episode: int) -> str:
+        """What an unfinished turn says so far."""
+        return self._layout.decode(self._begun[episode].ids) if episode in self._begun else ""
 
     def end(self, episode: int) -> Conversation | None:
         """Forget an episode; what was said in it."""
@@ -129,6 +132,7 @@ class ModelPolicy:
             self._talks[episode].add_tool_results(reading.texts)
         else:
             self._talks[episode].add_observation(reading.text)
+        self._begun[episode] = Completion([], [])
         return None
 
     def _noted(self, episode: int, action: SQLAction) -> SQLAction:
@@ -137,8 +141,7 @@ class ModelPolicy:
         return action
 
     def _context(self, episode: int) -> list[int]:
-        ids = self._talks[episode].context_ids
-        return ids + self._begun[episode].ids if episode in self._begun else ids
+        return self._talks[episode].context_ids + self._begun[episode].ids
 
     def _replaced(self, turns: Mapping[int, Completion]) -> dict[int, tuple[Completion, Replaced]]:
         """Other turns for those that guided decoding objects to, where one is found."""

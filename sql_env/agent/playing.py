@@ -111,7 +111,7 @@ class _Loop:
             if isinstance(policy, BoundedPolicy) and policy.room is not None:
                 self._together = min(self._together, policy.room)
         else:  # such a policy may remember the last observation
-            self._policy = _OneByOne(policy)
+            self._policy = OneByOne(policy)
             self._together = 1
         self._plan = plan
         self._waiting = deque(range(len(plan)))
@@ -220,7 +220,7 @@ class _Loop:
         self._policy.release()
 
 
-class _OneByOne:
+class OneByOne:
     """A policy for one episode at a time, in the shape of one for many."""
 
     def __init__(self, policy: Policy) -> None:

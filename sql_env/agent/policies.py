@@ -43,8 +43,9 @@ class BatchPolicy(Protocol):
                 begins its episode.
 
         Returns:
-            One action or more. Episodes that are left out are still thinking, and are asked again
-            in the next call. An exception in the place of an action ends that episode alone.
+            Actions by the episodes' numbers. Those that are left out are still thinking, and are
+            asked again in the next call. An exception in the place of an action ends that episode
+            alone.
         """
         ...
 
@@ -62,6 +63,15 @@ class BoundedPolicy(Protocol):
     """A batch policy that knows how many episodes at once there is memory for."""
 
     room: int | None
+
+
+@runtime_checkable
+class WritingPolicy(Protocol):
+    """A policy whose turns can be read while they are written."""
+
+    def written(self, episode: int) -> str:
+        """What an unfinished turn says so far."""
+        ...
 
 
 @runtime_checkable

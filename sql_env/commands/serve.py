@@ -70,8 +70,17 @@ def serve(
             "answer from what a step was worth."
         ),
     ] = RewardsChoice.DENSE,
+    policy: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="POLICY",
+            help="What the page may show at work besides random and oracle: model:PATH, "
+            "endpoint:MODEL@URL, constant:TEXT. Give it several times for several.",
+        ),
+    ] = None,
 ) -> None:
     """Serve the environment over WebSocket, and a page to play on at /web."""
+    from sql_env.agent.choice import PolicyChoiceError
     from sql_env.questions import Dataset, QuestionLoadError
     from sql_env.server.settings import ServerSettings, ServerSettingsError
 
@@ -88,6 +97,7 @@ def serve(
             idle_seconds=idle_seconds,
             hide_gold=hide_gold,
             rewards=rewards.value,
+            policies=tuple(policy or ()),
         )
         questions = (Dataset.at(dataset) if dataset else Dataset.embedded()).load()
         listener = settings.listen()
@@ -103,15 +113,21 @@ def serve(
     databases = len({record.database_name for record in questions})
     address = f"http://[{host.strip('[]')}]:{port}" if ":" in host else f"http://{host}:{port}"
     each = f" in each of {workers} workers" if workers > 1 else ""
-    console.print(
-        f"[bold]SQLEnv[/] with {len(questions):,} questions on {databases} databases\n"
-        f"  play    {address}/web\n"
-        f"  agents  SQLEnvClient('{address}'{', token=…' if token else ''})\n"
-        f"  up to {max_sessions} sessions{each}; Ctrl-C to stop",
-        highlight=False,
-    )
+
+    def greet() -> None:
+        console.print(
+            f"[bold]SQLEnv[/] with {len(questions):,} questions on {databases} databases\n"
+            f"  play    {address}/web\n"
+            f"  agents  SQLEnvClient('{address}'{', token=…' if token else ''})\n"
+            f"  up to {max_sessions} sessions{each}; Ctrl-C to stop",
+            highlight=False,
+        )
+
     with listener:
-        run(settings, listener)
+        try:
+            run(settings, listener, greet)
+        except PolicyChoiceError as error:
+            raise _stop(str(error)) from error
 
 
 def _stop(reason: str) -> typer.Exit:

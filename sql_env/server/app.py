@@ -28,6 +28,7 @@ from sql_env.questions import Dataset
 from sql_env.server.access import AccessGuard
 from sql_env.server.connections import HttpConnection, WebSocketConnection
 from sql_env.server.page import page_routes
+from sql_env.server.players import load_players
 from sql_env.server.served_environment import (
     ENV_NAME,
     ResetOptionError,
@@ -37,6 +38,7 @@ from sql_env.server.served_environment import (
 from sql_env.server.sessions import Sessions
 from sql_env.server.settings import ServerSettings
 from sql_env.server.traffic import RequestLimits
+from sql_env.server.watching import Watching
 
 # How the settings reach worker processes, which import this module by its name.
 _SETTINGS_VARIABLE = "SQL_ENV_SERVER_SETTINGS"
@@ -58,9 +60,11 @@ def build_app(settings: ServerSettings) -> FastAPI:
 
     Raises:
         QuestionLoadError: the dataset cannot be used.
+        PolicyChoiceError: a policy cannot be had here.
     """
     dataset = Dataset.at(settings.dataset) if settings.dataset else Dataset.embedded()
     questions = dataset.load()
+    players = load_players(settings, questions)
     threads = Threads(settings.max_sessions)
     template = ServedEnvironment(
         questions,
@@ -73,8 +77,9 @@ def build_app(settings: ServerSettings) -> FastAPI:
         template.another, SQLAction, SQLObservation, env_name=ENV_NAME, state_cls=SQLState
     )
     app.router.routes = [
-        *page_routes(settings, questions),
+        *page_routes(settings, questions, list(players)),
         WebSocketRoute("/ws", Sessions(template.another, settings)),
+        WebSocketRoute("/web/watch", Watching(template.another, players, settings.idle_seconds)),
         Route("/mcp", _no_tools, methods=["POST"]),
         *(route for route in app.router.routes if getattr(route, "path", "") in _OPENENV_PATHS),
     ]
@@ -95,7 +100,11 @@ def __getattr__(name: str) -> FastAPI:
 def create() -> FastAPI:
     """The application for the settings of this process: given by `run`, or the defaults."""
     given = os.environ.get(_SETTINGS_VARIABLE)
-    app = build_app(ServerSettings.from_json(given) if given else ServerSettings())
+    return _settled(ServerSettings.from_json(given) if given else ServerSettings())
+
+
+def _settled(settings: ServerSettings) -> FastAPI:
+    app = build_app(settings)
     # OpenEnv's imports leave half a million objects that live for good. Unless they are set aside,
     # the collector walks through them again and again: a fifth of the time of a step.
     gc.collect()
@@ -125,12 +134,26 @@ def uvicorn_options(settings: ServerSettings) -> dict[str, Any]:
     }
 
 
-def run(settings: ServerSettings, listener: socket.socket) -> None:
-    """Serve on `listener`, which `settings.listen()` opened, until interrupted."""
-    os.environ[_SETTINGS_VARIABLE] = settings.to_json()
+def run(
+    settings: ServerSettings, listener: socket.socket, greet: Callable[[], None] = lambda: None
+) -> None:
+    """Serve until interrupted.
+
+    Args:
+        listener: what `settings.listen()` opened.
+        greet: is called when nothing more can be wrong with the settings.
+
+    Raises:
+        PolicyChoiceError: a policy cannot be had here.
+    """
+    many = settings.workers > 1
+    if many:
+        os.environ[_SETTINGS_VARIABLE] = settings.to_json()
+    app = f"{__name__}:{create.__name__}" if many else _settled(settings)
+    greet()
     uvicorn.run(
-        f"{__name__}:{create.__name__}",
-        factory=True,
+        app,
+        factory=many,
         fd=listener.fileno(),
         workers=settings.workers,
         timeout_worker_healthcheck=60,  # a worker imports for some seconds before it answers

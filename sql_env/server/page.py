@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs
@@ -16,6 +16,7 @@ from starlette.templating import Jinja2Templates
 
 from sql_env.models import QuestionRecord
 from sql_env.server.access import COOKIE, page_cookie, token_matches
+from sql_env.server.players import how_to_have_a_model
 from sql_env.server.settings import ServerSettings
 
 _WEB = Path(__file__).parent / "web"
@@ -33,10 +34,16 @@ _HEADERS = {
 }
 
 
-def page_routes(settings: ServerSettings, questions: Sequence[QuestionRecord]) -> list[BaseRoute]:
+def page_routes(
+    settings: ServerSettings, questions: Sequence[QuestionRecord], policies: Collection[str]
+) -> list[BaseRoute]:
     """The routes of the page; they go before OpenEnv's, whose own page would lie at `/web` too."""
     templates = Jinja2Templates(directory=_WEB / "templates")
-    catalogue = _catalogue(questions)
+    catalogue = {
+        **_catalogue(questions),
+        "policies": list(policies),
+        "more_policies": how_to_have_a_model(settings),
+    }
 
     async def root(_: Request) -> Response:
         return RedirectResponse("/web")

@@ -64,6 +64,7 @@ class ResetOptions(BaseModel):
     index: int | None = None
     difficulty: Name | None = None
     database: Name | None = None
+    actions: list[SQLAction] = []
     details: bool = False
 
 
@@ -135,6 +136,7 @@ class ServedEnvironment(SQLEnvironment, Environment[SQLAction, SQLObservation, S
         chosen = _parse_options({"seed": seed, "episode_id": episode_id, **options})
         if chosen.difficulty or chosen.database:
             chosen = self._draw(chosen)
+        self._details = chosen.details
         try:
             observation = super().reset(
                 chosen.seed,
@@ -142,6 +144,7 @@ class ServedEnvironment(SQLEnvironment, Environment[SQLAction, SQLObservation, S
                 question_id=chosen.question_id,
                 split=chosen.split,
                 index=chosen.index,
+                actions=chosen.actions,
             )
         except (OSError, ValueError) as error:
             # Their messages name files of this machine, or quote the gold query.
@@ -151,8 +154,7 @@ class ServedEnvironment(SQLEnvironment, Environment[SQLAction, SQLObservation, S
                 "this question cannot be played: its database or gold query does not work here; "
                 "the server's log has the details"
             ) from error
-        self._details = chosen.details
-        return self._with_details(observation)
+        return observation if chosen.actions else self._with_details(observation)
 
     async def reset_async(self, /, **options: Any) -> SQLObservation:
         """Begin an episode in a thread."""

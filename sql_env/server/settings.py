@@ -29,6 +29,7 @@ class ServerSettings:
             `*.example.org` stands for every name that ends so.
         request_seconds: how long a client may take to send a request it has begun, or to read an
             answer; and how long a session without an episode keeps its place when all are taken.
+        policies: what visitors may watch besides random and oracle play, as `--policy` names it.
     """
 
     host: str = "127.0.0.1"
@@ -45,6 +46,7 @@ class ServerSettings:
     messages_per_second: float = 2000.0
     hide_gold: bool = False
     rewards: Rewards = "dense"
+    policies: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.token is not None and not self.token.strip():
@@ -64,6 +66,14 @@ class ServerSettings:
                     f"--allow-host {name}: give a name like box.example.org or *.example.org, "
                     "without a port"
                 )
+        if self.policies and self.workers > 1:
+            raise ServerSettingsError(
+                "each worker would load the policies again: leave out --workers or --policy"
+            )
+        if self.hide_gold and "oracle" in self.policies:
+            raise ServerSettingsError(
+                "--policy oracle shows the gold query: leave it or --hide-gold out"
+            )
         for name in (
             "workers",
             "max_sessions",
@@ -110,7 +120,8 @@ class ServerSettings:
     def from_json(cls, text: str) -> ServerSettings:
         """The settings that `to_json` wrote."""
         values = json.loads(text)
-        return cls(**values | {"allow_hosts": tuple(values["allow_hosts"])})
+        lists = {name: tuple(values[name]) for name in ("allow_hosts", "policies")}
+        return cls(**values | lists)
 
 
 def is_loopback(host: str) -> bool:

@@ -150,6 +150,22 @@ def test_stragglers_go_on_when_asked_again(make_model: Callable[..., Any]) -> No
     assert len(parts_of_turns) > 1, "no turn was left unfinished: the test says nothing"
 
 
+def test_turns_can_be_written_a_few_tokens_at_once(make_model: Callable[..., Any]) -> None:
+    engine, reference = backends(make_model(), Sampling(20, temperature=0), at_once=2)
+    first, second = contexts_of([40, 25], shared=10)
+    whole = dict(enumerate(ids_of(reference, [first, second])))
+    turns = {0: engine.generate([first])[0]}
+    assert len(turns[0].ids) == 2 and not turns[0].finished
+    # Another comes in the middle; the first goes on where it was.
+    turns[1] = Completion([], [], finished=False)
+    while going := [n for n, turn in turns.items() if not turn.finished]:
+        asked = [(first, second)[n] + turns[n].ids for n in going]
+        for n, part in zip(going, engine.generate(asked), strict=True):
+            assert len(part.ids) <= 2
+            turns[n] = turns[n].then(part)
+    assert {n: turn.ids for n, turn in turns.items()} == whole
+
+
 def test_a_straggler_may_fill_the_window(make_llama: Callable[..., Any]) -> None:
     model = make_llama()
     sampling = Sampling(60, temperature=0)

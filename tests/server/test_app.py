@@ -161,6 +161,26 @@ def test_details_carry_a_grid_and_at_the_end_the_gold_answer(music_server: Runni
         assert gold["rows"] == [["Ann"], ["Bob"]]  # type: ignore[index]
 
 
+def test_a_reset_may_play_actions_at_once(music_server: Running) -> None:
+    played = [("DESCRIBE", "Singer"), ("QUERY", "SELECT count(*) FROM Singer")]
+    actions = [{"action_type": kind, "argument": argument} for kind, argument in played]
+    with music_server.session() as wire, music_server.session() as other:
+        seen = wire.reset(question_id="music_count", actions=actions, details=True)["data"]
+        other.reset(question_id="music_count", details=True)
+        other.step(*played[0])
+        assert seen == other.step(*played[1])["data"], "as if they had been played one by one"
+        assert seen["observation"]["metadata"]["details"]["grid"]["rows"] == [[4]]
+        assert wire.step("ANSWER", "@last")["data"]["observation"]["metadata"]["correct"]
+        plain = wire.reset(question_id="music_count", actions=actions)["data"]["observation"]
+        assert "details" not in plain["metadata"]
+        end = {"action_type": "ANSWER", "argument": "4"}
+        refused = wire.reset(question_id="music_count", actions=[end, end])
+        assert "the episode is over" in refused["data"]["message"]
+        refused = wire.reset(question_id="music_count", actions=["DESCRIBE Singer"])
+        assert "actions.0" in refused["data"]["message"]
+        assert wire.reset(question_id="music_count")["type"] == "observation"
+
+
 def test_a_question_can_be_drawn_by_difficulty_and_database(music_server: Running) -> None:
     with music_server.session() as wire:
         for _ in range(4):

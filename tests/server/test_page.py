@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -197,6 +198,110 @@ def test_a_query_of_the_history_comes_back_into_the_editor(
     page.locator("#history button").first.click()
     expect(page.locator("#editor")).to_have_value("SELECT 11")
     expect(page.locator("#paint .t-number")).to_have_text(["11"])
+
+
+def watch(page: Page, policy: str, beside: str = "", speed: str = "full") -> None:
+    page.select_option("#policy", policy)
+    page.select_option("#beside", beside)
+    page.select_option("#speed", label=speed)
+
+
+@pytest.mark.parametrize("size", [LAPTOP, PHONE], ids=["laptop", "phone"])
+def test_a_model_and_the_oracle_play_side_by_side(
+    serve: Callable[..., Running],
+    model_dir: Path,
+    visit: Callable[..., Page],
+    size: dict[str, int],
+) -> None:
+    server = serve(policies=(f"model:{model_dir}",))
+    page = visit(server, "music_count", size)
+    watch(page, model_dir.name, "oracle")
+    page.click("#play")
+    expect(page.locator(".lane")).to_have_count(2)
+    expect(page.locator("#tables")).to_be_hidden()
+    model, oracle = page.locator(".lane").nth(0), page.locator(".lane").nth(1)
+    expect(oracle.locator(".lane-verdict")).to_contain_text("Correct")
+    expect(oracle.locator(".kind")).to_have_text(["DESCRIBE", "QUERY", "ANSWER"])
+    expect(oracle.locator(".grid td.number")).to_have_text(["4"])
+    expect(model.locator(".writing")).to_be_visible()
+    expect(model.locator(".writing")).to_have_text(re.compile(r"\w{3}"))
+    expect(model.locator(".said").first).to_contain_text("What it wrote")
+    assert page.evaluate("document.documentElement.scrollWidth") <= size["width"]
+    page.click("#leave")
+    expect(page.locator("#stage")).to_be_hidden()
+    expect(page.get_by_role("button", name="describe Singer")).to_be_enabled()
+    expect(page.locator("#history li")).to_have_count(0)
+
+
+def test_a_policy_is_paused_stepped_and_taken_over(
+    music_server: Running, visit: Callable[..., Page]
+) -> None:
+    page = visit(music_server, "music_count")
+    expect(page.locator("#more-policies")).to_contain_text("sql-env serve --policy model:PATH")
+    watch(page, "oracle")
+    for played in (1, 2):
+        page.click("#step")
+        expect(page.locator(".move")).to_have_count(played)
+    page.wait_for_timeout(300)
+    expect(page.locator(".move")).to_have_count(2)
+    expect(page.locator("#play")).to_have_text("Play")
+
+    page.locator(".take-over").nth(1).click()
+    expect(page.locator("#stage")).to_be_hidden()
+    expect(page.locator("#history .kind")).to_have_text(["DESCRIBE", "QUERY"])
+    expect(page.locator("#budget-text")).to_have_text("13 of 15 left")
+    expect(page.locator(".columns .column").first).to_have_text("Singer_ID")
+    expect(page.locator("#result td.number")).to_have_text(["4"])
+    page.click("#use-last")
+    expect(page.locator("#verdict-title")).to_have_text("Correct, in 3 steps")
+
+
+def test_it_can_be_taken_over_from_an_earlier_step(
+    music_server: Running, visit: Callable[..., Page]
+) -> None:
+    page = visit(music_server, "music_count")
+    watch(page, "oracle")
+    page.keyboard.press("Alt+p")
+    expect(page.locator("#play")).to_have_text("Play again")
+    expect(page.locator(".take-over")).to_have_count(2)
+    page.locator(".take-over").first.click()
+    expect(page.locator("#history .kind")).to_have_text(["DESCRIBE"])
+    expect(page.locator("#use-last")).to_be_disabled()
+    run_query(page, "SELECT count(*) FROM singer")
+    expect(page.locator("#result td.number")).to_have_text(["4"])
+
+
+def test_a_pause_stops_it_and_the_next_question_begins_anew(
+    music_server: Running, visit: Callable[..., Page]
+) -> None:
+    page = visit(music_server, "music_count")
+    watch(page, "oracle", speed="slow")
+    page.click("#play")
+    expect(page.locator(".move")).to_have_count(1)
+    page.click("#play")
+    expect(page.locator("#play")).to_have_text("Play")
+    page.wait_for_timeout(3000)
+    expect(page.locator(".move")).to_have_count(1)
+    page.select_option("#difficulty", "hard")
+    page.click("#next")
+    expect(page.locator("#question")).to_have_text("Which themes did Ann sing at, newest first?")
+    expect(page.locator(".move")).to_have_count(0)
+    page.select_option("#speed", label="full")
+    page.click("#play")
+    expect(page.locator(".lane-verdict")).to_contain_text("Correct")
+
+
+def test_a_policy_is_watched_until_the_server_goes(music_dir: Path, browser: Browser) -> None:
+    server = start_server(ServerSettings(dataset=str(music_dir)))
+    page = browser.new_page()
+    page.goto(f"{server.url}/web#music_count")
+    page.wait_for_selector("main[aria-busy=false] .look")
+    page.select_option("#policy", "oracle")
+    page.click("#step")
+    expect(page.locator(".move")).to_have_count(1)
+    server.stop()
+    expect(page.locator(".move .error")).to_contain_text("The connection to the server is gone")
+    page.close()
 
 
 def test_the_theme_is_remembered(music_server: Running, visit: Callable[..., Page]) -> None:

@@ -86,6 +86,7 @@ class DecodeLoop:
         cache: SlotCache,
         *,
         leave: int = 0,
+        most: int | None = None,
     ) -> tuple[list[Completion], list[int]]:
         """Go on from the last token of each conversation; slot i holds conversation i.
 
@@ -95,6 +96,7 @@ class DecodeLoop:
             limits: how many more tokens each turn may have.
             cache: what was read before.
             leave: stop when no more turns than this go on.
+            most: stop after so many tokens.
 
         Returns:
             The completions, and in which slot each conversation lies afterwards.
@@ -106,9 +108,9 @@ class DecodeLoop:
         order = list(range(rows))  # which conversation lies in each slot
         lengths = [position + 1 for position in positions] + [0] * (rows - count)
         active = list(range(count))
-        limit = max(limits)
+        limit = max(limits) if most is None else min(max(limits), most)
         step = 0
-        while len(active) > leave:
+        while len(active) > leave and step < limit:
             longest = max(lengths[order[slot]] for slot in active)
             until = min(step + self._steps_between_looks, limit)
             while step < until:

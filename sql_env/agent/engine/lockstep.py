@@ -76,6 +76,7 @@ class LockstepEngine:
         cuda_graphs: capture the decode step on a GPU.
         short_cut: take it through the layers of the families that have one.
         stragglers: the share of the turns that a call may leave unfinished.
+        at_once: how many tokens of a turn a call writes at most, for who wants to see it written.
 
     Raises:
         UnsupportedModelError: the model's attention or cache is of a kind the engine lacks.
@@ -92,6 +93,7 @@ class LockstepEngine:
         cuda_graphs: bool = True,
         short_cut: bool = True,
         stragglers: float = 0.0,
+        at_once: int | None = None,
     ) -> None:
         self._source = model.get_base_model() if hasattr(model, "get_base_model") else model
         if copy_dtype is None and can_be_merged(self._source):
@@ -101,6 +103,7 @@ class LockstepEngine:
         self._max_length = max_length
         self._max_new_tokens = sampling.max_new_tokens
         self._stragglers = stragglers
+        self._at_once = at_once
         self._held: list[_Held] = []
         self._weights_at = self._addresses()
         device = self._model.device
@@ -179,6 +182,7 @@ class LockstepEngine:
                 [limits[i] for i in in_slots],
                 self._cache,
                 leave=int(len(contexts) * self._stragglers),
+                most=self._at_once,
             )
         outcome = dict(zip(in_slots, zip(completions, places, strict=True), strict=True))
         for i, context in enumerate(contexts):

@@ -69,6 +69,17 @@ export function drawSchema(schema, onColumn) {
   return list;
 }
 
+/** What came of an action. */
+export function drawResult({ error, result, metadata }) {
+  if (error) return el("pre", "error", error);
+  if (!metadata.details.grid) return el("pre", "plain", result);
+  const shown = el("div", "grid", drawGrid(metadata.details.grid));
+  shown.tabIndex = 0;
+  shown.setAttribute("role", "region");
+  shown.setAttribute("aria-label", "Rows of the result");
+  return shown;
+}
+
 /** One segment per step: how many are gone. */
 export function drawBudget(meter, used, budget) {
   meter.setAttribute("aria-valuemax", budget);
@@ -103,6 +114,12 @@ export function drawChart(chart, steps, budget) {
       ? steps.map((step, index) => `step ${index + 1}: ${signed(step.reward)}`).join(", ")
       : "no steps yet",
   );
+}
+
+/** What an action is and what it earned. */
+export function drawStepHead(kind, reward) {
+  const earned = el("span", "sum", signed(reward));
+  return el("div", "step-head", el("span", `kind ${kind.toLowerCase()}`, kind), earned);
 }
 
 /** One line of the history; a query can be taken back into the editor. */

@@ -1,11 +1,13 @@
 // The game: what is on the table, and what happens when somebody plays.
 
-import { drawBudget, drawChart, drawGrid, drawSchema, drawStep, el, signed } from "./draw.js";
+import { drawBudget, drawChart, drawGrid, drawResult, drawSchema, drawStep, el, signed } from "./draw.js";
 import { paintSql } from "./highlight.js";
 import { Session } from "./session.js";
+import { Stage } from "./watch.js";
 
 const byId = (id) => document.getElementById(id);
 const session = new Session();
+const stage = new Stage(() => game?.metadata.question_id, takeOver);
 let game = null; // the running or finished episode
 let busy = false;
 
@@ -15,16 +17,38 @@ async function begin(options) {
   if (busy) return;
   await whileBusy(async () => {
     const data = await session.reset({ ...options, details: true });
-    const { metadata, budget_remaining: budget } = data.observation;
-    game = { budget, steps: [], done: false, schemas: new Map(), hasResult: false, metadata };
-    history.replaceState(null, "", `#${encodeURIComponent(metadata.question_id)}`);
-    showQuestion(data.observation);
-    byId("editor").value = "";
-    byId("answer").value = "";
-    repaint();
-    fitAnswer();
+    open(data.observation);
+    if (stage.isOpen) stage.open();
   });
-  if (game && matchMedia("(pointer: fine)").matches) byId("editor").focus();
+  focusEditor();
+}
+
+/** Go on in a person's place from where a policy stands: the server plays the same moves again. */
+async function takeOver(opening, moves) {
+  if (busy) return;
+  await whileBusy(async () => {
+    const actions = moves.map(({ kind, argument }) => ({ action_type: kind, argument }));
+    await session.reset({ question_id: opening.metadata.question_id, actions, details: true });
+    stage.close();
+    open(opening);
+    for (const { kind, argument, data } of moves) take(kind, argument, data);
+  });
+  focusEditor();
+}
+
+function open(observation) {
+  const { metadata, budget_remaining: budget } = observation;
+  game = { budget, steps: [], done: false, schemas: new Map(), hasResult: false, metadata };
+  history.replaceState(null, "", `#${encodeURIComponent(metadata.question_id)}`);
+  showQuestion(observation);
+  byId("editor").value = "";
+  byId("answer").value = "";
+  repaint();
+  fitAnswer();
+}
+
+function focusEditor() {
+  if (game && !stage.isOpen && matchMedia("(pointer: fine)").matches) byId("editor").focus();
 }
 
 function beginChosen() {
@@ -36,20 +60,21 @@ function beginChosen() {
 
 function play(kind, argument) {
   if (!game || game.done || busy) return;
-  return whileBusy(async () => {
-    const data = await session.step(kind, argument);
-    const { observation, reward, done } = data;
-    const { reward_parts: parts, details } = observation.metadata;
-    const failed = observation.error !== "";
-    game.steps.push({ kind, argument, reward, parts, failed });
-    game.done = done;
-    for (const schema of details.schemas ?? []) game.schemas.set(schema.table, schema);
-    if (kind === "QUERY" && !failed) game.hasResult = true;
-    showResult(kind, argument, observation);
-    showTables(observation.table_names);
-    showScore(observation.budget_remaining);
-    if (done) showVerdict(observation);
-  });
+  return whileBusy(async () => take(kind, argument, await session.step(kind, argument)));
+}
+
+/** Take in what came of an action. */
+function take(kind, argument, { observation, reward, done }) {
+  const { reward_parts: parts, details } = observation.metadata;
+  const failed = observation.error !== "";
+  game.steps.push({ kind, argument, reward, parts, failed });
+  game.done = done;
+  for (const schema of details.schemas ?? []) game.schemas.set(schema.table, schema);
+  if (kind === "QUERY" && !failed) game.hasResult = true;
+  showResult(kind, argument, observation);
+  showTables(observation.table_names);
+  showScore(observation.budget_remaining);
+  if (done) showVerdict(observation);
 }
 
 async function whileBusy(work) {
@@ -117,22 +142,12 @@ function showTables(names) {
 
 function showResult(kind, argument, observation) {
   const { details } = observation.metadata;
-  const failed = observation.error !== "";
   byId("result-note").textContent = kind === "ANSWER" ? "" : `${kind} ${shorten(argument)}`;
-  let shown;
-  if (failed) {
-    shown = el("pre", "error", observation.error);
-  } else if (details.grid) {
+  if (!observation.error && details.grid) {
     const rows = details.grid.row_count;
     byId("result-note").prepend(`${rows.toLocaleString("en")} ${rows === 1 ? "row" : "rows"} · `);
-    shown = el("div", "grid", drawGrid(details.grid));
-    shown.tabIndex = 0;
-    shown.setAttribute("role", "region");
-    shown.setAttribute("aria-label", "Rows of the result");
-  } else {
-    shown = el("pre", "plain", observation.result);
   }
-  byId("result").replaceChildren(shown);
+  byId("result").replaceChildren(drawResult(observation));
   if (kind === "SAMPLE" || kind === "QUERY") bringIntoView(byId("result").parentElement);
 }
 
@@ -273,6 +288,7 @@ document.addEventListener("keydown", (event) => {
       KeyA: () => byId("answer").focus(),
       KeyL: () => byId("use-last").click(),
       KeyN: () => byId("next").click(),
+      KeyP: () => byId("play").click(),
     }[event.code];
     if (act) event.preventDefault();
     act?.();
@@ -295,6 +311,7 @@ async function start() {
   const sum = (counts) => Object.values(counts).reduce((total, count) => total + count, 0);
   fill("database", catalogue.databases.map(({ name, questions }) => [name, sum(questions)]));
   fill("difficulty", catalogue.difficulties.map((name) => [name]));
+  stage.offer(catalogue.policies, catalogue.more_policies);
   const asked = decodeURIComponent(location.hash.slice(1));
   if (asked) await begin({ question_id: asked });
   if (!game) await beginChosen();
