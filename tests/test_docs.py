@@ -144,3 +144,18 @@ def test_shell_completion_knows_the_commands() -> None:
         text=True,
     )
     assert done.stdout.split() == ["data"]
+
+
+@pytest.mark.parametrize("page", PROSE, ids=lambda page: page.name)
+def test_the_paths_that_a_page_names_exist(page: Path) -> None:
+    # Inspect's tasks are named as if they were files.
+    text = re.sub(r"inspect\s+eval\s+\S+", "", page.read_text(encoding="utf-8"))
+    rooms = r"(?:sql_env|tests|docs|benchmarks|scripts|notebooks|tools)"
+    for path in re.findall(rf"(?<![\w/.]){rooms}/[\w/.-]*\w", text):
+        assert (CHECKOUT / path).exists(), f"{page.name}: there is no {path}"
+    for name in re.findall(r"`((?:sql_env|agent|core|training|server)(?:\.[a-z_]+)+)`", text):
+        parts = (name if name.startswith("sql_env.") else f"sql_env.{name}").split(".")
+        folders = [CHECKOUT.joinpath(*parts[:count]) for count in (len(parts), len(parts) - 1)]
+        assert any(f.is_dir() or f.with_suffix(".py").is_file() for f in folders), (
+            f"{page.name}: there is no {name}"
+        )
