@@ -2,19 +2,23 @@
 
 Off unless asked for. A turn is objected to where it repeats an action of the episode, or where
 SQLite itself says that a query cannot work: an empty database with the tables that DESCRIBE has
-shown compiles it with EXPLAIN and reads nothing. Of tables that were not described nothing is
-claimed. The model is then sampled again, a few times at most; the first turn without an objection
-is played, and the record keeps the original, the reason and the extra tokens.
+shown compiles it with EXPLAIN and reads nothing, within the sandbox's limits and a deadline. Of
+tables that were not described nothing is claimed. The model is then sampled again, a few times at
+most; the first turn without an objection is played, and the record keeps the original, the reason
+and the extra tokens.
 """
 
 from __future__ import annotations
 
 import re
-import sqlite3
 from contextlib import closing
+from time import monotonic
 from typing import NamedTuple
 
+import apsw
+
 from sql_env.core.actions import PlayedActions
+from sql_env.core.sandbox import limit_heap, limit_statements
 from sql_env.core.schema import TableSchema, quote_identifier, table_name
 from sql_env.models import SQLAction, SQLObservation
 
@@ -26,14 +30,10 @@ _NO_SQL = re.compile(
     'near ".*": syntax error|incomplete input|unrecognized token|no such function', re.DOTALL
 )
 _UNKNOWN = ("?",)  # the columns of a table that was not described
-_LONGEST_QUERY = 4_000
+_SECONDS = 0.5  # for compiling a query; of one that takes longer nothing is claimed
+_OPCODES = 1_000  # between two looks at the clock
 _READING = frozenset(
-    (
-        sqlite3.SQLITE_SELECT,
-        sqlite3.SQLITE_READ,
-        sqlite3.SQLITE_FUNCTION,
-        sqlite3.SQLITE_RECURSIVE,
-    )
+    (apsw.SQLITE_SELECT, apsw.SQLITE_READ, apsw.SQLITE_FUNCTION, apsw.SQLITE_RECURSIVE)
 )
 
 
@@ -74,8 +74,6 @@ class Guide:
 
     def _complaint(self, query: str) -> str:
         """What is wrong with a query or the names in it, in SQLite's words, or nothing."""
-        if len(query) > _LONGEST_QUERY:
-            return ""
         words = self._said_of(query)
         undescribed = [name for name in self._tables if name.lower() not in self._described]
         if found := _NO_COLUMN.match(words):
@@ -87,20 +85,26 @@ class Guide:
 
     def _said_of(self, query: str, undescribed: tuple[str, ...] = _UNKNOWN) -> str:
         """SQLite's error. `undescribed` are the columns that tables may have, for all we know."""
+        deadline = monotonic() + _SECONDS
+        limit_heap()
         try:
-            with closing(sqlite3.connect(":memory:", cached_statements=0)) as database:
+            with closing(apsw.Connection(":memory:")) as database:
+                widest = 0
                 for table in self._tables:
                     schema = self._described.get(table.lower())
                     columns = [c.name for c in schema.columns] if schema else undescribed
                     names = ", ".join(map(quote_identifier, columns))
                     database.execute(f"CREATE TABLE {quote_identifier(table)} ({names})")
+                    widest = max(widest, len(columns))
+                limit_statements(database, widest)
+                database.set_progress_handler(lambda: monotonic() > deadline, _OPCODES)
                 # EXPLAIN runs nothing, but a PRAGMA acts while it is compiled.
-                database.set_authorizer(_only_reading)
-                database.execute(f"EXPLAIN {query.strip()}").close()
-        except (sqlite3.Error, sqlite3.Warning, UnicodeError, MemoryError) as error:
+                database.authorizer = _only_reading
+                database.execute(f"EXPLAIN {query.strip()}").close(True)
+        except (apsw.Error, ValueError, MemoryError) as error:  # values: NUL, lone surrogates
             return str(error)
         return ""
 
 
 def _only_reading(action: int, *_: str | None) -> int:
-    return sqlite3.SQLITE_OK if action in _READING else sqlite3.SQLITE_DENY
+    return apsw.SQLITE_OK if action in _READING else apsw.SQLITE_DENY

@@ -123,12 +123,7 @@ class Sandbox:
         self._sql = ""
         self._columns: tuple[str, ...] = ()
         self._connection = connection = connect(path)
-        for limit, value in COMPILE_LIMITS.items():
-            connection.limit(limit, value)
-        widest = max(WIDEST_RESULT, widest_table)
-        connection.limit(apsw.SQLITE_LIMIT_COLUMN, widest)
-        longest = LONGEST_SQL + widest * (len(_UNDECODED_COLUMN) + 32)
-        connection.limit(apsw.SQLITE_LIMIT_SQL_LENGTH, longest)
+        limit_statements(connection, widest_table)
         for name, strip in (("trim", str.strip), ("ltrim", str.lstrip), ("rtrim", str.rstrip)):
             connection.create_scalar_function(name, _make_trim(name, strip), 2, deterministic=True)
         connection.authorizer = self._make_authorizer()
@@ -349,8 +344,7 @@ def connect(path: Path) -> apsw.Connection:
             flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI,
         )
         try:
-            apsw.soft_heap_limit(SOFT_HEAP_BYTES)
-            apsw.hard_heap_limit(HARD_HEAP_BYTES)
+            limit_heap()
             connection.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
             connection.execute("PRAGMA query_only = ON")
             # Now: under the sandbox's limits a wide table would make the schema unreadable.
@@ -361,6 +355,22 @@ def connect(path: Path) -> apsw.Connection:
     except apsw.NoMemError as error:
         raise MemoryError from error
     return connection
+
+
+def limit_heap() -> None:
+    """Bound what all of apsw's connections in this process may take together."""
+    apsw.soft_heap_limit(SOFT_HEAP_BYTES)
+    apsw.hard_heap_limit(HARD_HEAP_BYTES)
+
+
+def limit_statements(connection: apsw.Connection, widest_table: int) -> None:
+    """Bound what a statement may look like, so that compiling it takes little."""
+    for limit, value in COMPILE_LIMITS.items():
+        connection.limit(limit, value)
+    widest = max(WIDEST_RESULT, widest_table)
+    connection.limit(apsw.SQLITE_LIMIT_COLUMN, widest)
+    longest = LONGEST_SQL + widest * (len(_UNDECODED_COLUMN) + 32)
+    connection.limit(apsw.SQLITE_LIMIT_SQL_LENGTH, longest)
 
 
 def _make_trim(name: str, strip: Callable[[str, str], str]) -> Callable[..., str | None]:

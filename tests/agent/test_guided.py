@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import time
 from contextlib import closing
 from pathlib import Path
 
@@ -70,6 +71,7 @@ def test_the_columns_once_they_are_described(
         "WITH singer AS (SELECT * FROM concert) SELECT singer.theme FROM singer",
         "SELECT singer.age FROM singer JOIN singer AS s WHERE s.age IN (SELECT age FROM concert)",
         "SELECT '\ud800'",
+        "SELECT 1\0",
         "SELECT nme FROM singer WHERE name = '" + "x" * 100_000 + "'",
         "WITH x AS (SELECT name AS n FROM singer) SELECT x.n FROM x",
     ],
@@ -83,6 +85,21 @@ def test_what_does_more_than_read_is_not_even_compiled(music: SQLEnvironment) ->
     assert not known(music).objection_to("PRAGMA hard_heap_limit = 1000")
     assert not known(music).objection_to("ATTACH 'elsewhere' AS x")
     assert not music.step(SQLAction(action_type="QUERY", argument="SELECT name FROM singer")).error
+
+
+@pytest.mark.parametrize(("copies", "levels"), [(25, 5), (9, 8)])
+def test_a_query_that_explodes_while_it_is_compiled_freezes_nobody(
+    music: SQLEnvironment, copies: int, levels: int
+) -> None:
+    """SQLite merges the subqueries: copies to the power of levels, in 400 characters."""
+    query = "SELECT age AS x FROM singer"
+    for _ in range(levels):
+        query = f"SELECT {'+'.join(['x'] * copies)} AS x FROM ({query})"
+    schema = known(music, "singer", "concert", "performance")
+    begun = time.monotonic()
+    assert not schema.objection_to(query)
+    # Its deadline, and room for a machine that does other things besides; without it, 10 to 40 s.
+    assert time.monotonic() - begun < 5
 
 
 def test_odd_names_are_names(tmp_path: Path) -> None:
