@@ -13,7 +13,8 @@ from __future__ import annotations
 import gc
 import os
 import socket
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
 import uvicorn
@@ -21,12 +22,14 @@ from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse
 from openenv.core.env_server.http_server import create_app
 from starlette.routing import Route, WebSocketRoute
+from starlette.types import Lifespan
 
 from sql_env.environment import EpisodeError, UnknownQuestionError
 from sql_env.models import SQLAction, SQLObservation, SQLState
 from sql_env.questions import Dataset
 from sql_env.server.access import AccessGuard
 from sql_env.server.connections import HttpConnection, WebSocketConnection
+from sql_env.server.mcp import McpOverHttp, build_server
 from sql_env.server.page import page_routes
 from sql_env.server.players import load_players
 from sql_env.server.served_environment import (
@@ -76,11 +79,15 @@ def build_app(settings: ServerSettings) -> FastAPI:
     app: FastAPI = create_app(
         template.another, SQLAction, SQLObservation, env_name=ENV_NAME, state_cls=SQLState
     )
+    mcp = McpOverHttp(
+        build_server(questions, dataset.db_dir), settings.max_sessions, settings.idle_seconds
+    )
+    app.router.lifespan_context = _with(mcp, app.router.lifespan_context)
     app.router.routes = [
         *page_routes(settings, questions, list(players)),
         WebSocketRoute("/ws", Sessions(template.another, settings)),
         WebSocketRoute("/web/watch", Watching(template.another, players, settings.idle_seconds)),
-        Route("/mcp", _no_tools, methods=["POST"]),
+        Route("/mcp", mcp, methods=["POST", "DELETE"]),
         *(route for route in app.router.routes if getattr(route, "path", "") in _OPENENV_PATHS),
     ]
     for error, status in _STATUS_OF.items():
@@ -112,10 +119,15 @@ def _settled(settings: ServerSettings) -> FastAPI:
     return app
 
 
-async def _no_tools(_: Request) -> JSONResponse:
-    """OpenEnv asks every server for this route; its own makes sessions that nobody ends."""
-    error = {"code": -32601, "message": "there are no MCP tools here: play over /ws"}
-    return JSONResponse({"jsonrpc": "2.0", "error": error, "id": None})
+def _with(mcp: McpOverHttp, own: Lifespan[FastAPI]) -> Lifespan[FastAPI]:
+    """The life of an application, with that of its MCP sessions inside."""
+
+    @asynccontextmanager
+    async def both(app: FastAPI) -> AsyncIterator[Any]:
+        async with own(app) as state, mcp.running():
+            yield state
+
+    return both
 
 
 def uvicorn_options(settings: ServerSettings) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """The environment as an MCP server: any agent that speaks MCP can explore and answer.
 
     sql-env mcp                          # over standard input and output, for a desktop agent
+    sql-env serve                        # and at http://127.0.0.1:8000/mcp
 
 Five tools: `start`, `describe`, `sample`, `query`, `answer`. A session plays one episode at a time;
 `start` begins the next. A tool returns the text that a model reads and nothing of the reward.
@@ -8,16 +9,25 @@ Five tools: `start`, `describe`, `sample`, `query`, `answer`. A session plays on
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 from random import SystemRandom
+from typing import Any
 from weakref import WeakKeyDictionary, finalize
 
 from anyio import to_thread
 from fastmcp import Context, FastMCP
 from fastmcp.exceptions import ToolError
 from mcp.server.session import ServerSession
+from mcp.server.streamable_http import MCP_SESSION_ID_HEADER
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from mcp.types import INVALID_REQUEST
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+from starlette.types import Receive, Scope, Send
 
 from sql_env.agent.prompts import format_observation
 from sql_env.environment import EpisodeError, SQLEnvironment, StopReason, UnknownQuestionError
@@ -84,6 +94,61 @@ def build_server(
         return await play(context, "ANSWER", value)
 
     return server
+
+
+class McpOverHttp:
+    """The ASGI application of `/mcp`: MCP's streamable HTTP, with a bound on sessions.
+
+    Whoever is in no session and begins none is answered here and leaves nothing behind; OpenEnv's
+    check of a server is such a request. There is no stream to listen on (GET), which would keep a
+    session for good: the server says nothing unasked.
+
+    Args:
+        server: what `build_server` made.
+        max_sessions: how many there may be.
+        idle_seconds: how long one lives without a request.
+    """
+
+    def __init__(self, server: FastMCP, max_sessions: int, idle_seconds: float) -> None:
+        self._server = server
+        # FastMCP's own application takes neither of the bounds.
+        self._sessions = StreamableHTTPSessionManager(
+            server._mcp_server,
+            json_response=True,
+            session_idle_timeout=idle_seconds,
+            max_sessions=max_sessions,
+        )
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """While the server runs."""
+        async with self._server._lifespan_manager(), self._sessions.run():
+            yield
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope, receive)
+        if MCP_SESSION_ID_HEADER in request.headers:
+            await self._sessions.handle_request(scope, receive, send)
+            return
+        body = await request.body()
+
+        async def receive_again() -> dict[str, Any]:
+            return {"type": "http.request", "body": body, "more_body": False}
+
+        if _begins_session(body):
+            await self._sessions.handle_request(scope, receive_again, send)
+        else:
+            error = {"code": INVALID_REQUEST, "message": "begin a session: send initialize"}
+            answer = JSONResponse({"jsonrpc": "2.0", "error": error, "id": None})
+            await answer(scope, receive, send)
+
+
+def _begins_session(body: bytes) -> bool:
+    try:
+        message = json.loads(body)
+    except ValueError:
+        return False
+    return isinstance(message, dict) and message.get("method") == "initialize"
 
 
 def _outcome(seen: SQLObservation) -> str:

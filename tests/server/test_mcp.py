@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from fastmcp import Client, FastMCP
 from fastmcp.client.transports import StdioTransport
 from fastmcp.exceptions import ToolError
+from serving import Running
 
 from sql_env.questions import Dataset
 from sql_env.server.mcp import build_server
@@ -123,3 +126,71 @@ def test_the_command_serves_over_its_pipes(music_dir: Path) -> None:
             return await said(client, "answer", value="4")
 
     assert asyncio.run(episode()).startswith("Correct.")
+
+
+# -- over HTTP -------------------------------------------------------------------------------
+
+INITIALIZE = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {
+        "protocolVersion": "2025-06-18",
+        "capabilities": {},
+        "clientInfo": {"name": "test", "version": "1"},
+    },
+}
+JSON = {"Accept": "application/json, text/event-stream"}
+
+
+def begin(server: Running) -> httpx.Response:
+    return server.post("/mcp", json=INITIALIZE, headers=JSON)
+
+
+def test_two_agents_play_over_http(music_server: Running) -> None:
+    async def episodes() -> tuple[str, str]:
+        url = f"{music_server.url}/mcp"
+        async with Client(url) as one, Client(url) as other:
+            await said(one, "start", question_id="music_count")
+            await said(other, "start", question_id="music_french")
+            await said(one, "query", sql="SELECT count(*) FROM singer")
+            assert "no such column" in await refused(other, "query", sql="SELECT nope FROM singer")
+            return await said(one, "answer", value="@last"), await said(other, "answer", value="x")
+
+    right, wrong = asyncio.run(episodes())
+    assert right.startswith("Correct.") and wrong.startswith("Not correct.")
+
+
+def test_requests_without_a_session_leave_nothing_behind(serve: Callable[..., Running]) -> None:
+    server = serve(max_sessions=2)
+    for body in [{}, [], {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}] * 10:
+        answer = server.post("/mcp", json=body)
+        assert answer.status_code == 200
+        assert answer.json()["error"]["message"] == "begin a session: send initialize"
+    assert begin(server).status_code == 200
+
+
+def test_sessions_are_bounded_and_an_ended_one_makes_room(serve: Callable[..., Running]) -> None:
+    server = serve(max_sessions=2)
+    begun = [begin(server), begin(server)]
+    assert [answer.status_code for answer in begun] == [200, 200]
+    assert begin(server).status_code == 503
+    left = {**JSON, "mcp-session-id": begun[0].headers["mcp-session-id"]}
+    assert server.http.delete("/mcp", headers=left).status_code == 200
+    assert begin(server).status_code == 200
+
+
+def test_an_idle_session_is_ended(serve: Callable[..., Running]) -> None:
+    server = serve(max_sessions=1, idle_seconds=0.3)
+    assert begin(server).status_code == 200
+    assert begin(server).status_code == 503
+    time.sleep(0.8)
+    assert begin(server).status_code == 200
+
+
+def test_nobody_listens_and_the_guards_stand_before_it(serve: Callable[..., Running]) -> None:
+    server = serve()
+    assert server.get("/mcp", headers=JSON).status_code == 405
+    foreign = {**JSON, "Origin": "https://evil.example"}
+    assert server.post("/mcp", json=INITIALIZE, headers=foreign).status_code == 403
+    assert begin(serve(token="open sesame")).status_code == 401
