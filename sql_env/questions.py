@@ -54,6 +54,21 @@ class Dataset:
         """Every record, each with its database in place."""
         return load_questions(self.questions_path, db_dir=self.db_dir)
 
+    def load_split(self, split: str) -> list[QuestionRecord]:
+        """The records of one split.
+
+        Raises:
+            QuestionLoadError: as in `load`, or there is no such split.
+        """
+        records = self.load()
+        chosen = filter_questions(records, split=split)
+        if not chosen:
+            splits = ", ".join(sorted({record.split for record in records}))
+            raise QuestionLoadError(
+                f"{self.questions_path}: there is no split {split!r}; choose from {splits}"
+            )
+        return chosen
+
 
 def database_path(db_dir: Path | str, name: str) -> Path:
     """The file of one database in a dataset's `databases/` folder."""

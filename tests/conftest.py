@@ -6,7 +6,11 @@ import json
 import os
 import shutil
 import signal
+import socket
 import sqlite3
+import subprocess
+import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -39,6 +43,29 @@ def spider_dir() -> Path:
     if not (folder / "tables.json").is_file():
         pytest.skip(f"no Spider copy at {folder}: set SQL_ENV_SPIDER to one")
     return folder
+
+
+@pytest.fixture(scope="session")
+def chat_server() -> Iterator[str]:
+    """The address of a small OpenAI-compatible server, a process of its own."""
+    httpx = pytest.importorskip("httpx")
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    script = Path(__file__).parent / "agent" / "chat_endpoint.py"
+    process = subprocess.Popen([sys.executable, str(script), str(port)])
+    address = f"http://127.0.0.1:{port}"
+    try:
+        for _ in range(200):
+            try:
+                httpx.get(f"{address}/statistics")
+                break
+            except httpx.TransportError:
+                time.sleep(0.1)
+        yield address
+    finally:
+        process.terminate()
+        process.wait()
 
 
 @pytest.fixture(scope="session")

@@ -33,7 +33,7 @@ from sql_env.agent.prompts import Actions, Prompt
 from sql_env.environment import SQLEnvironment
 from sql_env.integrations.chat import ChatEpisode, Message
 from sql_env.models import QuestionRecord
-from sql_env.questions import Dataset, QuestionLoadError, filter_questions
+from sql_env.questions import Dataset
 
 _RESULT = "sql_env"
 
@@ -62,13 +62,7 @@ def _task(
     dataset: Dataset, split: str, actions: Actions, step_budget: int, allow_last: bool
 ) -> Task:
     prompt = Prompt(actions=actions)
-    records = dataset.load()
-    questions = filter_questions(records, split=split)
-    if not questions:
-        splits = ", ".join(sorted({record.split for record in records}))
-        raise QuestionLoadError(
-            f"{dataset.questions_path}: there is no split {split!r}; choose from {splits}"
-        )
+    questions = dataset.load_split(split)
     env = SQLEnvironment(
         db_dir=dataset.db_dir, step_budget=step_budget, allow_last=allow_last, questions=questions
     )

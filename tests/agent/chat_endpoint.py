@@ -17,7 +17,7 @@ from typing import Any
 
 import uvicorn
 from fastapi import FastAPI, Request
-from fastapi.responses import JSONResponse, PlainTextResponse, Response
+from fastapi.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 
 app = FastAPI()
 lock = threading.Lock()
@@ -66,7 +66,7 @@ def complete(request: Request, body: dict[str, Any]) -> Response:
         words = f"The model `{model}` does not exist\nor you have no access to it"
         return JSONResponse({"error": {"message": words}}, 404)
     last_question = max(
-        (n for n, m in enumerate(body["messages"]) if "Question:" in (m["content"] or "")),
+        (n for n, m in enumerate(body["messages"]) if "Question:" in (m.get("content") or "")),
         default=0,
     )  # an example may come before it
     told = body["messages"][last_question:]
@@ -120,11 +120,28 @@ def complete(request: Request, body: dict[str, Any]) -> Response:
         else:
             message["content"] = (PLAN if model == "planner" else SCRIPT)[turn]
         usage = {"prompt_tokens": 100 + turn, "completion_tokens": 5}
+        if body.get("stream"):
+            return _stream(model, message, usage)
         choice = {"message": message, "finish_reason": reason}
         return JSONResponse({"choices": [choice], "usage": usage})
     finally:
         with lock:
             load["now"] -= 1
+
+
+def _stream(model: str, message: dict[str, Any], usage: dict[str, int]) -> Response:
+    """The whole message in one event."""
+    for number, call in enumerate(message.get("tool_calls", ())):
+        call["index"] = number
+    reason = "tool_calls" if "tool_calls" in message else "stop"
+    head = {"id": "1", "object": "chat.completion.chunk", "created": 0, "model": model}
+    chunks = [
+        {**head, "choices": [{"index": 0, "delta": message, "finish_reason": None}]},
+        {**head, "choices": [{"index": 0, "delta": {}, "finish_reason": reason}]},
+        {**head, "choices": [], "usage": {**usage, "total_tokens": sum(usage.values())}},
+    ]
+    events = [f"data: {json.dumps(chunk)}\n\n" for chunk in chunks]
+    return StreamingResponse(iter([*events, "data: [DONE]\n\n"]), media_type="text/event-stream")
 
 
 if __name__ == "__main__":

@@ -3,11 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
-import subprocess
-import sys
-import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,24 +21,8 @@ from sql_env.evaluation.green_agent import EvaluationResult, evaluate  # noqa: E
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[str]:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    script = Path(__file__).parent / "chat_endpoint.py"
-    process = subprocess.Popen([sys.executable, str(script), str(port)])
-    address = f"http://127.0.0.1:{port}"
-    try:
-        for _ in range(200):
-            try:
-                httpx.get(f"{address}/statistics")
-                break
-            except httpx.TransportError:
-                time.sleep(0.1)
-        yield address
-    finally:
-        process.terminate()
-        process.wait()
+def server(chat_server: str) -> str:
+    return chat_server
 
 
 def play(
