@@ -24,7 +24,7 @@ from fastmcp.exceptions import ToolError
 from mcp.server.session import ServerSession
 from mcp.server.streamable_http import MCP_SESSION_ID_HEADER
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
-from mcp.types import INVALID_REQUEST
+from mcp.types import METHOD_NOT_FOUND
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.types import Receive, Scope, Send
@@ -96,6 +96,9 @@ def build_server(
     return server
 
 
+_NO_SESSION = "no session: begin one with initialize, or play over /ws"
+
+
 class McpOverHttp:
     """The ASGI application of `/mcp`: MCP's streamable HTTP, with a bound on sessions.
 
@@ -138,7 +141,7 @@ class McpOverHttp:
         if _begins_session(body):
             await self._sessions.handle_request(scope, receive_again, send)
         else:
-            error = {"code": INVALID_REQUEST, "message": "begin a session: send initialize"}
+            error = {"code": METHOD_NOT_FOUND, "message": _NO_SESSION}
             answer = JSONResponse({"jsonrpc": "2.0", "error": error, "id": None})
             await answer(scope, receive, send)
 
