@@ -24,6 +24,7 @@ from playwright.sync_api import Page, expect, sync_playwright
 IMAGES = Path(__file__).resolve().parent.parent / "docs" / "images"
 PORT = 8377
 QUESTION = "city_transit_0061"  # the one that the README plays
+TRAINED, BASE = "smollm2-135m-sqlenv", "smollm2-135m"
 SIZE = {"width": 1280, "height": 800}
 
 
@@ -40,7 +41,9 @@ def browser_page() -> Iterator[Page]:
 @contextmanager
 def server() -> Iterator[str]:
     url = f"http://127.0.0.1:{PORT}"
-    process = subprocess.Popen([sys.executable, "-m", "sql_env", "serve", "--port", str(PORT)])
+    policies = [f"--policy=model:checkpoints/{TRAINED}", f"--policy=model:{BASE}"]
+    command = [sys.executable, "-m", "sql_env", "serve", "--port", str(PORT), *policies]
+    process = subprocess.Popen(command)
     try:
         while True:
             try:
@@ -57,13 +60,16 @@ def server() -> Iterator[str]:
 
 
 def draw_page() -> None:
-    """The page in the middle of an episode: a look, a mistake, a query that is right."""
+    """The page in the middle of an episode: a look, a mistake, a query that is right.
+
+    Then a trained model on the same question, and its base beside it.
+    """
     with server() as url, browser_page() as page:
         page.goto(f"{url}/web#{QUESTION}")
         page.wait_for_selector("main[aria-busy=false] .look")
-        for look in ("describe Operators", "sample Operators"):
+        for steps, look in enumerate(("describe Operators", "sample Operators")):
             page.get_by_role("button", name=look).click()
-        expect(page.locator("#history li")).to_have_count(2)
+            expect(page.locator("#history li")).to_have_count(steps + 1)
         for date in ("HiredOn", "EmployedSince"):
             sql = f"SELECT avg(Salary) FROM Operators\nWHERE {date} < '2014-12-12'"
             steps = page.locator("#history li").count()
@@ -72,6 +78,13 @@ def draw_page() -> None:
             expect(page.locator("#history li")).to_have_count(steps + 1)
         page.wait_for_timeout(500)  # the bars of the chart are still growing
         page.screenshot(path=IMAGES / "page.png")
+        page.select_option("#policy", TRAINED)
+        page.select_option("#beside", BASE)
+        page.select_option("#speed", label="full")
+        page.click("#play")
+        trained = page.locator(".lane").first
+        expect(trained.locator(".lane-verdict")).to_be_visible(timeout=120_000)
+        page.screenshot(path=IMAGES / "watch.png")
 
 
 def draw_report(runs: list[str]) -> None:
