@@ -10,7 +10,9 @@ Five ways to run the same gold queries, one after the other in every round, on t
 
 Only the calls are timed, not the resets between them nor what makes the action: an `SQLAction`
 here, a text in tags there, which SkyRL-Gym takes apart inside its step. Its step runs SQLite on a
-connection and a thread of its own and returns the text; ours also scores.
+connection and a thread of its own and returns the text; ours also scores. Every query is gold,
+whose result needs no closer comparison with gold: of another, the step takes some microseconds
+more.
 
 A round visits every query once, so that a statement comes back only after all the others.
 "Repeated" rounds use the same texts again, as the rollouts of one question do, and let caches work:

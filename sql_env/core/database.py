@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import threading
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
@@ -227,17 +227,14 @@ class Database:
         return self._within(monotonic() + self.limits.seconds, sql)
 
     def _within(self, deadline: float, sql: str) -> QueryResult:
-        begun = monotonic()
         try:
-            try:
-                return self._query(sql, deadline)
-            except MemoryError:
-                _POOL.clear()
-            # It may have been the idle connections that filled SQLite's heap.
-            if 2 * monotonic() < begun + deadline:
-                return self._query(sql, deadline)
+            return self._query(sql, deadline)
         except MemoryError:
-            pass
+            _POOL.clear()
+        # It may have been the idle connections that filled SQLite's heap.
+        if monotonic() + self.limits.seconds / 2 < deadline:
+            with suppress(MemoryError):
+                return self._query(sql, deadline)
         return QueryResult.failed(
             ErrorKind.TOO_LARGE, "the query needs too much memory: make it simpler"
         )

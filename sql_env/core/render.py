@@ -79,7 +79,7 @@ def _guarded(text: str) -> str:
 
 def render_row(row: Row) -> str:
     """The cells of a row, separated by bars."""
-    return " | ".join([render_cell(cell) for cell in row])
+    return " | ".join(map(render_cell, row))
 
 
 def render_rows(columns: Sequence[str], rows: Sequence[Row], limit: int = ROWS_SHOWN) -> str:
@@ -88,9 +88,9 @@ def render_rows(columns: Sequence[str], rows: Sequence[Row], limit: int = ROWS_S
     if not rows:
         lines.append(NO_ROWS)
     elif len(rows) <= limit:
-        lines += [render_row(row) for row in rows]
+        lines += map(render_row, rows)
     else:
-        lines += [render_row(row) for row in rows[:limit]]
+        lines += map(render_row, rows[:limit])
         lines.append(f"({len(rows)} rows, the first {limit} shown)")
     return "\n".join(lines)
 

@@ -187,7 +187,9 @@ class RewardTracker:
         """Whether a result may earn progress: a guess that reads nothing may not, nor may many."""
         if not (self.config.progress and result.reads and len(self._compared) < RESULTS_COMPARED):
             return False
-        query = _LIMIT.sub("", normalize_sql(sql))
+        query = normalize_sql(sql)
+        if " limit " in query:
+            query = _LIMIT.sub("", query)
         is_new = query not in self._compared
         self._compared.add(query)
         return is_new
@@ -200,9 +202,12 @@ class RewardTracker:
 
     def _level(self, result: QueryResult) -> float:
         """Closeness to gold on a scale of a few levels, from 0 to 1."""
+        if result.rows == self.gold.rows:
+            return 1.0
         top = self.config.progress_bins - 1
         return int(closeness(result.rows, self.gold.profile) * top + 0.5) / top
 
     def _beyond_bounds(self) -> float:
-        bounded = min(max(self._shaping, self.config.shaping_min), self.config.shaping_max)
-        return self._shaping - bounded
+        if self._shaping > self.config.shaping_max:
+            return self._shaping - self.config.shaping_max
+        return min(0.0, self._shaping - self.config.shaping_min)

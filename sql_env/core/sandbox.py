@@ -329,6 +329,8 @@ class Sandbox:
 _BLANKS = "; \t\r\n\f"
 _NOTHING_MORE = re.compile(rf"(?>[{_BLANKS}]|--[^\n]*|/\*(?>.*?(?:\*/|\Z)))*", re.DOTALL)
 _CALLS = frozenset(("Function", "PureFunc", "AggStep"))
+# No lock of SQLite's own around every call: one thread at a time uses a connection.
+_OPEN_FLAGS = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI | apsw.SQLITE_OPEN_NOMUTEX
 
 
 def connect(path: Path) -> apsw.Connection:
@@ -341,7 +343,7 @@ def connect(path: Path) -> apsw.Connection:
     try:
         connection = apsw.Connection(
             f"{path.absolute().as_uri()}?mode=ro&immutable=1",
-            flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI,
+            flags=_OPEN_FLAGS,
         )
         try:
             limit_heap()
