@@ -65,14 +65,11 @@ class SQLObservation(BaseModel):
         that takes as long as a small query. What comes over the wire is.
         """
         observation = cls.__new__(cls)
-        observation.__setstate__(
-            {
-                "__dict__": fields,
-                "__pydantic_fields_set__": set(fields),
-                "__pydantic_extra__": None,
-                "__pydantic_private__": {"_described": described, "_shown": shown},
-            }
-        )
+        put = object.__setattr__  # as pydantic's own `model_construct` does
+        put(observation, "__dict__", fields)
+        put(observation, "__pydantic_fields_set__", set(fields))
+        put(observation, "__pydantic_extra__", None)
+        put(observation, "__pydantic_private__", {"_described": described, "_shown": shown})
         return observation
 
     @property

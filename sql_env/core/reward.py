@@ -171,14 +171,18 @@ class RewardTracker:
 
     def _newly_seen(self, result: QueryResult) -> float:
         """What the columns are worth that nothing in this episode has read before."""
-        # A table that is read without a column, as count(*) does, shows none of it.
-        columns = {read for read in result.reads - self._seen_columns if read[1]}
+        tables = columns = 0
+        for read in result.reads - self._seen_columns:
+            table, column = read
+            if column:  # a table that is read without one, as count(*) does, shows none of it
+                columns += 1
+                self._seen_columns.add(read)
+                if table not in self._seen_tables:
+                    tables += 1
+                    self._seen_tables.add(table)
         if not columns:
             return 0.0
-        tables = {table for table, _ in columns} - self._seen_tables
-        self._seen_columns |= columns
-        self._seen_tables |= tables
-        worth = len(tables) * self.config.exec_ok + len(columns) * self.config.new_information
+        worth = tables * self.config.exec_ok + columns * self.config.new_information
         earned = min(worth, self.config.new_information_cap - self._seen_earned)
         self._seen_earned += earned
         return earned
