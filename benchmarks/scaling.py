@@ -1,12 +1,14 @@
-"""What a second process adds: to the environment alone, and to whole GRPO steps.
+"""What a second process adds: to the environment, to an evaluation, and to whole GRPO steps.
 
 1. Processes that play gold queries through `SQLEnvironment.step`, one and two of them.
-2. `accelerate launch -m sql_env train` with one and with two ranks, each with the same number of
+2. The second half of an evaluation of the oracle, when all workers run: in local processes, and on
+   a Ray cluster of this machine.
+3. `accelerate launch -m sql_env train` with one and with two ranks, each with the same number of
    episodes (so that two ranks play twice as many), on a model of two million random weights.
 
 Every process gets one thread; a ratio of 2.0 is perfect. The first part counts processor time, so
 that it shows what processes cost each other (caches, locks, files), whatever else the machine does.
-The second counts time on the wall and wants two free cores.
+The others count time on the wall and want two free cores.
 
     .venv/bin/python benchmarks/scaling.py
     .venv/bin/python benchmarks/scaling.py --parts environment
@@ -23,14 +25,20 @@ import sys
 import tempfile
 import time
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 
 from sql_env import SQLAction, SQLEnvironment
+from sql_env.agent.policies import OraclePolicy
+from sql_env.evaluation.green_agent import plan_episodes
+from sql_env.evaluation.ray_pool import Job, connect, play_on_ray
+from sql_env.evaluation.worker_pool import play_in_processes
 
 ENVIRONMENT_STEPS = 20_000
+EVALUATION_SAMPLES = 20
 EPISODES_PER_RANK = 32
 TRAINING_STEPS = 6
 WARM_STEPS = 2  # the first steps load and allocate
@@ -72,6 +80,24 @@ def measure_environment(processes: int) -> float:
         return sum(pool.map(play_steps, [ENVIRONMENT_STEPS] * processes))
 
 
+def measure_evaluation(on: str | None, workers: int) -> float:
+    """Episodes of the oracle in a second, when all workers have started."""
+    with SQLEnvironment() as env:
+        policy = OraclePolicy(env.questions)
+        plan = plan_episodes(env.questions, None, seed=0, samples=EVALUATION_SAMPLES)
+        if on is None:
+            played = play_in_processes(env, policy, plan, 0, workers)
+        else:
+            connect(on)
+            job = Job(env.another(), partial(OraclePolicy, env.questions), 0)
+            played = play_on_ray(job, plan, workers)
+        for _ in range(len(plan) // 2):
+            next(played)
+        begun = time.perf_counter()
+        count = sum(1 for _ in played)
+    return count / (time.perf_counter() - begun)
+
+
 def make_model(folder: Path) -> None:
     from sql_env.agent.prompts import get_system_prompt
     from sql_env.questions import Dataset
@@ -104,7 +130,7 @@ def measure_training(model: Path, ranks: int, out: Path) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--parts", nargs="+", default=["environment", "training"])
+    parser.add_argument("--parts", nargs="+", default=["environment", "evaluation", "training"])
     parts = parser.parse_args().parts
     table = Table("", "1 process", "2 processes", "ratio")
 
@@ -113,6 +139,9 @@ def main() -> None:
 
     if "environment" in parts:
         add("environment steps/s (processor time)", measure_environment(1), measure_environment(2))
+    if "evaluation" in parts:
+        for name, on in (("local", None), ("Ray", "ray")):
+            add(f"evaluation episodes/s, {name}", *(measure_evaluation(on, n) for n in (1, 2)))
     if "training" in parts:
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)

@@ -91,12 +91,13 @@ def register(app: typer.Typer) -> None:
 def user_errors() -> Iterator[None]:
     """What a user can cause ends the command with a message instead of a traceback."""
     from sql_env.evaluation.comparison import ComparisonError
+    from sql_env.evaluation.ray_pool import ClusterError
     from sql_env.evaluation.run_folder import RunError
     from sql_env.questions import QuestionLoadError
 
     try:
         yield
-    except (QuestionLoadError, RunError, ComparisonError, PolicyChoiceError) as error:
+    except (QuestionLoadError, RunError, ComparisonError, PolicyChoiceError, ClusterError) as error:
         fail(str(error))
 
 
@@ -191,8 +192,12 @@ def evaluate_command(
         typer.Option(help="Of a million tokens, read and written: IN:OUT.", **_ENDPOINT),
     ] = None,
     workers: Annotated[
-        int, typer.Option(min=1, help="Processes; models and endpoints play in one.", **_RUN)
-    ] = 1,
+        int | None,
+        typer.Option(min=1, help="Processes (1; models play in one), or on Ray (all).", **_RUN),
+    ] = None,
+    on: Annotated[
+        str | None, typer.Option(help="Play on a cluster: ray, or ray://HOST:PORT.", **_RUN)
+    ] = None,
     out: Annotated[Path, typer.Option(help="Where runs are kept.", **_RUN)] = Path("runs"),
     name: Annotated[
         str | None, typer.Option(help="Folder of the run; default: time and policy.", **_RUN)
@@ -213,7 +218,7 @@ def evaluate_command(
 
     with user_errors():
         check_redraws(redraws)
-        means = Means(workers, concurrency, timeout, retries)
+        means = Means(workers, concurrency, timeout, retries, on)
         if resume is not None:
             _check_resumed_alone(context)
             earlier = read_run(resume)
@@ -270,7 +275,7 @@ def evaluate_command(
 
 
 # What may stand beside --resume: it does not change what is played.
-_MEANS = ("workers", "concurrency", "timeout", "retries")
+_MEANS = ("workers", "on", "concurrency", "timeout", "retries")
 _BESIDE_RESUME = ("resume", "other_code", "as_json", *_MEANS)
 
 

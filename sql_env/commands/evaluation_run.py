@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from sql_env.agent.choice import ModelOptions, build_policy, prompt_of
 from sql_env.agent.episodes import EpisodeResult
+from sql_env.agent.playing import PlannedEpisode
 from sql_env.commands.dataset_choice import choose_questions, load_split
 from sql_env.commands.evaluate import EMBEDDED
 from sql_env.commands.evaluation_display import LiveLine
 from sql_env.environment import SQLEnvironment
 from sql_env.evaluation.green_agent import EvaluationResult, evaluate
+from sql_env.evaluation.ray_pool import Job, connect, play_on_ray
 from sql_env.evaluation.run_folder import Run, RunConfig, RunError, RunFolder, dataset_hash
 from sql_env.provenance import current_commit, current_machine, current_versions, now
 
@@ -26,14 +30,16 @@ class Means:
     """What a run is played with; it does not change what is played.
 
     Attributes:
-        workers: processes.
+        workers: processes, or workers of a cluster.
         concurrency, timeout, retries: of an endpoint's requests.
+        on: a cluster; None is this machine.
     """
 
-    workers: int = 1
+    workers: int | None = None
     concurrency: int = 16
     timeout: float = 120.0
     retries: int = 5
+    on: str | None = None
 
 
 @dataclass(frozen=True)
@@ -55,7 +61,7 @@ def play_run(
     """Play a new run into a new folder under `runs`, called `name` or after time and policy."""
     env, data = _environment(config)
     options = _options(config, means)
-    policy = build_policy(config.policy, env.questions, options)
+    policy = _policy(config, env, means)
     prompt = prompt_of(config.policy, options)
     config = replace(
         config,
@@ -81,7 +87,7 @@ def resume_run(earlier: Run, other_code: bool, means: Means, line: LiveLine) -> 
     """
     config, folder = earlier.config, RunFolder(earlier.folder)
     env, data = _environment(config)
-    policy = build_policy(config.policy, env.questions, _options(config, means))
+    policy = _policy(config, env, means)
     _check_same(earlier, f"the dataset {config.dataset}", config.dataset_hash, data)
     _check_same(earlier, "the weights of the model", config.weights, weights_hash(config.policy))
     commit, versions = current_commit(), current_versions()
@@ -146,6 +152,16 @@ def _environment(config: RunConfig) -> tuple[SQLEnvironment, str]:
     return env, dataset_hash(questions, db_dir)
 
 
+def _policy(config: RunConfig, env: SQLEnvironment, means: Means) -> Any:
+    """Who plays here; None where a cluster's workers make their own. Either way it can play."""
+    if means.on is not None:
+        connect(means.on)
+        if config.policy.startswith("model:"):
+            return None  # it may be too large for this machine
+    policy = build_policy(config.policy, env.questions, _options(config, means))
+    return None if means.on is not None else policy
+
+
 def _options(config: RunConfig, means: Means) -> ModelOptions:
     return ModelOptions(
         base=config.base,
@@ -192,6 +208,18 @@ def _play(
     done: tuple[EpisodeResult, ...] = (),
 ) -> PlayedRun:
     with env:
+        together = config.batch_size or _episodes_together(config, means)
+
+        def on_cluster(
+            plan: Sequence[PlannedEpisode],
+        ) -> Generator[EpisodeResult, None, None]:
+            options = _options(config, means)
+            make_policy = partial(build_policy, config.policy, env.questions, options)
+            on_gpu = config.policy.startswith("model:") and not (config.device or "").startswith(
+                "cpu"
+            )
+            job = Job(env.another(), make_policy, config.seed, together, on_gpu)
+            return play_on_ray(job, plan, means.workers)
 
         def on_episode(episode: EpisodeResult) -> None:
             folder.append(episode)
@@ -205,9 +233,10 @@ def _play(
             progress_callback=line.advance,
             on_episode=on_episode,
             samples=config.samples,
-            workers=means.workers,
-            batch_size=config.batch_size or _episodes_together(config, means),
+            workers=means.workers or 1,
+            batch_size=together,
             done=done,
+            play_elsewhere=on_cluster if means.on is not None else None,
         )
     folder.finish(result)
     return PlayedRun(config, result, folder.path)

@@ -10,7 +10,7 @@ seeded anew for each. So the same seed gives the same episodes with any number o
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -30,6 +30,10 @@ __all__ = [
     "evaluate",
     "plan_episodes",
 ]
+
+
+Elsewhere = Callable[[Sequence[PlannedEpisode]], Generator[EpisodeResult, None, None]]
+"""Plays a plan; the episodes come as they are finished."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +93,7 @@ def plan_episodes(
 
 def evaluate(
     env: SQLEnvironment,
-    policy: Policy | BatchPolicy,
+    policy: Policy | BatchPolicy | None,
     n_episodes: int | None = None,
     *,
     seed: int = 0,
@@ -99,6 +103,7 @@ def evaluate(
     workers: int = 1,
     batch_size: int | None = None,
     done: Sequence[EpisodeResult] = (),
+    play_elsewhere: Elsewhere | None = None,
 ) -> EvaluationResult:
     """Play `policy` over the questions of `env`.
 
@@ -116,13 +121,18 @@ def evaluate(
         samples: how many times each question is played.
         workers: processes to play in; a batch policy always plays in this one.
         batch_size: how many episodes a batch policy plays together; default: all.
+        play_elsewhere: plays the episodes instead of this machine; then there is no `policy`.
         done: episodes of an earlier evaluation that need not be played again.
     """
     plan = plan_episodes(env.questions, n_episodes, seed=seed, samples=samples)
     earlier = {episode.key: episode for episode in done if not episode.error}
     played = {item.key: earlier[item.key] for item in plan if item.key in earlier}
     missing = [item for item in plan if item.key not in played]
-    if workers > 1 and not isinstance(policy, BatchPolicy):
+    if play_elsewhere is not None:
+        source = play_elsewhere(missing)
+    elif policy is None:
+        raise ValueError("nobody plays: give a policy")
+    elif workers > 1 and not isinstance(policy, BatchPolicy):
         source = play_in_processes(env, policy, missing, seed, workers)
     else:
         source = (

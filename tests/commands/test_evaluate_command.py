@@ -132,6 +132,10 @@ class TestEval:
             (["--policy", NOBODY, "--body", "top_k={"], "--body top_k is no JSON: {"),
             (["--policy", NOBODY, "--body", "stream=true"], "--body cannot set 'stream'"),
             (["--policy", NOBODY, "--price", "3"], "'3' is not IN:OUT: write --price 0.15:0"),
+            (
+                ["--policy", "oracle", "--on", "spark"],
+                "unknown --on 'spark': use ray or ray://HOST",
+            ),
             (["--policy", "model:/no/such/model"], "there is no such folder"),
             (["--policy", "model:x", "--dtype", "int8"], "--dtype is 'int8': use float32"),
             (["--policy", "model:x", "--device", "abacus"], "--device abacus cannot be used"),

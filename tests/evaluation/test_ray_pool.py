@@ -1,0 +1,107 @@
+"""Episodes on a Ray cluster of this machine."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from sql_env.agent.choice import ModelOptions, build_policy
+from sql_env.agent.policies import ConstantPolicy
+from sql_env.cli import app
+from sql_env.environment import SQLEnvironment
+from sql_env.evaluation.green_agent import evaluate, plan_episodes
+from sql_env.evaluation.ray_pool import ClusterError, Job, connect, play_on_ray
+
+ray = pytest.importorskip("ray", reason="needs the ray extra")
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cluster() -> Iterator[None]:
+    """Two workers; whatever is played in this module plays there."""
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+    yield
+    ray.shutdown()
+
+
+def timeless(line: str) -> dict[str, Any]:
+    """An episode without its times, which are never the same."""
+    return {k: v for k, v in json.loads(line).items() if not k.endswith("_seconds")}
+
+
+def test_the_same_episodes_with_any_number_of_workers(music: SQLEnvironment) -> None:
+    options = ModelOptions()
+    here = evaluate(music, build_policy("random", music.questions, options), samples=7)
+    expected = [timeless(episode.to_json()) for episode in here.episodes]
+    make_policy = partial(build_policy, "random", music.questions, options)
+    for workers in (1, 2):
+        there = evaluate(
+            music,
+            None,
+            samples=7,
+            play_elsewhere=partial(
+                play_on_ray, Job(music.another(), make_policy, 0), workers=workers
+            ),
+        )
+        assert [timeless(episode.to_json()) for episode in there.episodes] == expected
+
+
+def test_a_killed_worker_is_replaced(music: SQLEnvironment, tmp_path: Path) -> None:
+    marker = tmp_path / "killed"
+
+    def make_policy() -> ConstantPolicy:
+        if not marker.exists():
+            marker.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return ConstantPolicy("4")
+
+    plan = plan_episodes(music.questions, None, seed=0, samples=4)
+    played = list(play_on_ray(Job(music.another(), make_policy, 0), plan))
+    assert marker.exists()
+    assert sorted(e.key for e in played) == sorted(item.key for item in plan)
+    assert all(not episode.error for episode in played)
+
+
+def test_the_command_plays_there_and_goes_on_there(music_dir: Path, tmp_path: Path) -> None:
+    data = ["--dataset", str(music_dir), "--split", "train", "--out", str(tmp_path)]
+    command = ["eval", "--policy", "oracle", "--on", "ray", "--name", "all", *data, "--json"]
+    done = CliRunner().invoke(app, command)
+    assert done.exit_code == 0, done.output
+    (summary,) = json.loads(done.stdout)
+    assert summary["success"]["rate"] == 1.0
+    file = tmp_path / "all" / "episodes.jsonl"
+    whole = file.read_text().splitlines()
+    file.write_text(whole[0] + "\n")
+    resumed = ["eval", "--resume", str(tmp_path / "all"), "--on", "ray", "--json"]
+    assert CliRunner().invoke(app, resumed).exit_code == 0
+    again = file.read_text().splitlines()
+    assert list(map(timeless, again)) == list(map(timeless, whole))
+
+
+def test_what_a_worker_cannot_make_is_told_in_one_line(music_dir: Path, tmp_path: Path) -> None:
+    data = ["--dataset", str(music_dir), "--split", "train", "--out", str(tmp_path)]
+    done = CliRunner().invoke(app, ["eval", "--policy", "model:/nowhere", "--on", "ray", *data])
+    assert done.exit_code == 2
+    assert "there is no such folder" in " ".join(done.stderr.split())
+    assert "Traceback" not in done.output
+
+
+def test_an_address_where_nothing_answers_is_told_at_once() -> None:
+    ray.shutdown()
+    with pytest.raises(ClusterError, match=r"no Ray cluster answers at ray://127.0.0.1:9 .*start"):
+        connect("ray://127.0.0.1:9")
+
+
+def test_the_extra_is_named_where_it_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(ClusterError, match=r"needs the ray extra: pip install '.\[ray\]'"):
+        connect("ray")
