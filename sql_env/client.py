@@ -114,6 +114,9 @@ class SQLEnvClient(EnvClient[SQLAction, SQLObservation, SQLState]):
     async def _send_and_receive(self, message: dict[str, Any]) -> dict[str, Any]:
         if message["type"] == "reset":
             self._interrupted = ""
+            if "actions" in message["data"]:
+                actions = map(SQLAction.model_validate, message["data"]["actions"])
+                message["data"]["actions"] = [self._step_payload(action) for action in actions]
         # OpenEnv would connect again and send the message into a session that has no episode.
         elif self._interrupted:
             raise ConnectionError(f"{self._interrupted}. {_LOST}")

@@ -39,6 +39,14 @@ def test_an_episode_without_async(music_server: Running) -> None:
         assert last.done and last.observation.done and last.metadata["correct"] is True
 
 
+def test_an_episode_can_begin_where_another_stood(music_server: Running) -> None:
+    with SQLEnvClient(music_server.url).sync() as env:
+        played = query("SELECT count(*) FROM Singer")
+        seen = env.reset(question_id="music_count", actions=[played]).observation
+        assert seen.step_count == 1 and "4" in seen.result
+        assert env.step(LAST).metadata["correct"] is True
+
+
 def test_many_episodes_at_once_stay_apart(music_server: Running) -> None:
     async def play(question_id: str) -> None:
         async with SQLEnvClient(music_server.url) as env:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
@@ -73,6 +74,25 @@ def test_a_model_is_read_while_it_writes_and_its_folder_is_not_named(
         assert len(written) > 1, "an untrained model rambles"
         assert all(later.startswith(sooner[:-2]) for sooner, later in pairwise(written))
         assert step["said"].startswith(written[-1][:-2])
+
+
+def test_what_one_visitor_sees_does_not_depend_on_the_others(
+    serve: Callable[..., Running], warm_model_dir: Path
+) -> None:
+    server = serve(policies=(f"model:{warm_model_dir}",))
+    (name, *_) = server.get("/web/catalogue").json()["policies"]
+    with watch(server, name, "music_count") as alone:
+        alone.receive()
+        expected = [next_step(alone)[0]["said"] for _ in range(3)]
+    with watch(server, name, "music_count") as one, watch(server, name, "music_join") as other:
+        one.receive(), other.receive()
+        first = next_step(one)[0]["said"]
+        next_step(other)  # while the first pauses
+        one.ws.send("next")
+        next_step(other)  # while the first is written
+        while (frame := one.receive())["type"] != "step":
+            pass
+        assert [first, frame["data"]["said"], next_step(one)[0]["said"]] == expected
 
 
 @pytest.mark.parametrize(
@@ -146,6 +166,17 @@ def test_a_policy_that_cannot_be_had_is_told_in_one_line(music_dir: Path) -> Non
     assert result.exit_code == 2
     assert "cannot load '/nowhere'" in result.stderr
     assert "/web" not in result.stderr, "nothing is promised that is not served"
+
+
+def test_without_the_training_extra_the_choice_says_what_to_install(
+    serve: Callable[..., Running], music_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "torch", None)
+    assert "pip install '.[training]'" in serve().get("/web/catalogue").json()["more_policies"]
+    command = ["serve", "--port", "8499", "--dataset", str(music_dir), "--policy", "model:a/b"]
+    result = CliRunner().invoke(app, command)
+    assert result.exit_code == 2
+    assert "a model needs the training extra" in result.stderr
 
 
 # -- the line --------------------------------------------------------------------------------
