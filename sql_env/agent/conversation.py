@@ -20,6 +20,7 @@ before a truncation are played but not trained.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache, partial
@@ -278,7 +279,8 @@ class Segment:
     def extend(self, ids: Sequence[int], mask: int, logprobs: Sequence[float] | None) -> None:
         self.completion_ids += ids
         self.env_mask += [mask] * len(ids)
-        self.logprobs += logprobs if logprobs is not None else [0.0] * len(ids)
+        unknown = math.nan if mask else 0.0
+        self.logprobs += logprobs if logprobs is not None else [unknown] * len(ids)
 
 
 @dataclass
@@ -358,7 +360,7 @@ class Conversation:
 
     @property
     def logprobs(self) -> list[float]:
-        """For each of `completion_ids`: its log-probability when sampled, as far as known."""
+        """For each of `completion_ids`: its log-probability when sampled; NaN is unknown."""
         return self.segments[-1].logprobs or [0.0]
 
     # -- the turns ---------------------------------------------------------------------------

@@ -6,6 +6,9 @@ arithmetic on padding. Here episodes of like length share a micro-batch, columns
 all its rows are cut off, and rows begin at the left: causal attention then never sees the padding
 behind them and needs no mask, which lets torch take its fastest kernel. An episode that did as well
 as all others of its question has an advantage of zero and no gradient: it is not computed at all.
+
+The log-probabilities of sampling time are the old ones of the loss: where sampling is less precise
+than training, TRL's importance ratio makes up for the difference, and its clipping limits that.
 """
 
 from __future__ import annotations
@@ -48,6 +51,7 @@ class BucketedGRPOTrainer(KeepsArguments, GRPOTrainer):  # type: ignore[misc]
     """`GRPOTrainer` on micro-batches that are only as wide as their own longest episode."""
 
     _buffered_inputs: list[Batch] | None
+    _scored: Tensor  # log-probabilities of the last forward
 
     def _prepare_inputs(self, generation_batch: Any) -> Batch:
         before = self._buffered_inputs
@@ -65,8 +69,31 @@ class BucketedGRPOTrainer(KeepsArguments, GRPOTrainer):  # type: ignore[misc]
         return ordered[int(self._step % self.args.steps_per_generation)]
 
     def _compute_loss(self, model: Any, inputs: Batch) -> Tensor:
-        loss: Tensor = super()._compute_loss(model, trimmed(inputs))
+        batch = trimmed(inputs)
+        trained = batch.get("old_per_token_logps")
+        sampled = batch.get("sampling_per_token_logps")
+        if sampled is None or self.use_vllm:  # TRL corrects vLLM's itself
+            plain: Tensor = super()._compute_loss(model, batch)
+            return plain
+        if self.vllm_importance_sampling_correction:
+            batch["old_per_token_logps"] = sampled
+        loss: Tensor = super()._compute_loss(model, batch)
+        mask = (batch["completion_mask"] * batch["tool_mask"]).bool()
+        self._log_mismatch((self._scored if trained is None else trained)[mask], sampled[mask])
         return loss
+
+    def _log_mismatch(self, trained: Tensor, sampled: Tensor) -> None:
+        """How far apart sampling and training are, under the names that TRL gives vLLM's."""
+        if not self.model.training or not len(trained):
+            return
+        difference = trained - sampled
+        own = {
+            "sampling_logp_difference/mean": difference.abs().mean(),
+            "sampling_logp_difference/max": difference.abs().max(),
+            "importance_sampling_ratio/mean": difference.exp().mean(),
+        }
+        for name, value in own.items():
+            self._metrics["train"][f"sampling/{name}"].append(value.item())
 
     def _get_per_token_logps_and_entropies(
         self,
@@ -108,7 +135,9 @@ class BucketedGRPOTrainer(KeepsArguments, GRPOTrainer):  # type: ignore[misc]
             )
         back = columns[-logits_to_keep:] - 1 - padding
         entropies = outputs.entropy.gather(1, back) if compute_entropy else None
-        return outputs.log_probs.gather(1, back), entropies, None
+        logps = outputs.log_probs.gather(1, back)
+        self._scored = logps.detach()
+        return logps, entropies, None
 
 
 def by_length(batches: list[Batch], *, drop_idle: bool = False) -> list[Batch]:

@@ -25,6 +25,7 @@ from sql_env.training.data_loading import (
 )
 from sql_env.training.plots import RewardPoint
 from sql_env.training.run_log import MODEL, ResumeError, RunLog, checkpoint_step
+from sql_env.training.settings import ConfigError
 
 if TYPE_CHECKING:
     from datasets import Dataset as RowDataset
@@ -86,6 +87,9 @@ def build_trainer(
     Args:
         prompts: the training questions; default: what `load_question_prompts` gives.
         callbacks: besides the one that writes the run folder.
+
+    Raises:
+        ConfigError: what TRL refuses, or a vLLM server that does not answer.
     """
     os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
     from sql_env.training.callbacks import RunLogCallback
@@ -96,17 +100,23 @@ def build_trainer(
     log_callback = RunLogCallback(RunLog(config.output_dir), config.prompt_of_run)
     log_callback.rollout = TRLRollout(config, on_rollouts=log_callback.add_transcripts)
     forget_trainers(model)
-    trainer = BucketedGRPOTrainer(
-        model=model,
-        args=config.to_trl(),
-        train_dataset=schedule_prompts(
-            prompts if prompts is not None else load_question_prompts(config), config
-        ),
-        processing_class=tokenizer,
-        reward_funcs=list(REWARD_FUNCTIONS),
-        callbacks=[log_callback, *callbacks],
-        rollout_func=log_callback.rollout,
-    )
+    arguments = config.to_trl()
+    try:
+        trainer = BucketedGRPOTrainer(
+            model=model,
+            args=arguments,
+            train_dataset=schedule_prompts(
+                prompts if prompts is not None else load_question_prompts(config), config
+            ),
+            processing_class=tokenizer,
+            reward_funcs=list(REWARD_FUNCTIONS),
+            callbacks=[log_callback, *callbacks],
+            rollout_func=log_callback.rollout,
+        )
+    except (OSError, RuntimeError) as error:
+        if not arguments.use_vllm:
+            raise
+        raise ConfigError(f"trl.use_vllm: {' '.join(str(error).split())}") from error
     # It would print every log as a dict between the lines of the progress bar.
     from transformers import PrinterCallback
 

@@ -8,6 +8,7 @@ episodes are played by the loop that evaluation uses (`sql_env.agent.playing`).
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -206,19 +207,20 @@ class TRLRollout:
             self._on_rollouts(rollouts)
         talks = [rollout.conversation for rollout in rollouts]
         metadata = [rollout.metadata for rollout in rollouts]
+        sampled = [talk.logprobs for talk in talks]
         return {
             "prompt_ids": [talk.prompt_ids for talk in talks],
             "completion_ids": [talk.completion_ids for talk in talks],
             "env_mask": [talk.env_mask for talk in talks],
-            # TRL wants them for vLLM's importance sampling and for nothing else.
-            "logprobs": [talk.logprobs for talk in talks] if trainer.use_vllm else None,
+            "logprobs": sampled if trainer.use_vllm or _all_known(sampled) else None,
             **{name: [row[name] for row in metadata] for name in metadata[0]},
         }
 
     def _policy_of(self, trainer: GRPOTrainer) -> ModelPolicy:
         sharded = trainer.is_fsdp_enabled or trainer.is_deepspeed_enabled
         if self.config.engine == "generate" or trainer.use_vllm or sharded:
-            self._shared = TrainerGenerator(trainer, self.config.max_new_tokens)
+            ends = ChatLayout.of(trainer.processing_class, trainer.model).stop_ids
+            self._shared = TrainerGenerator(trainer, self.config.max_new_tokens, sorted(ends))
             return _policy(self._shared, trainer.model, trainer.processing_class, self.config)
         model = trainer.accelerator.unwrap_model(trainer.model_wrapped)
         return model_policy(model, trainer.processing_class, self.config)
@@ -237,14 +239,20 @@ class TrainerGenerator:
     """Whatever TRL's trainer is set up with: vLLM, continuous batching or `generate`.
 
     The only place that calls a private method of TRL.
+
+    Args:
+        stop_ids: tokens that end a turn.
     """
 
-    def __init__(self, trainer: GRPOTrainer, max_new_tokens: int) -> None:
+    def __init__(self, trainer: GRPOTrainer, max_new_tokens: int, stop_ids: Sequence[int]) -> None:
         self._trainer = trainer
         if trainer.use_vllm:
-            trainer.vllm_generation.max_completion_length = max_new_tokens
+            vllm = trainer.vllm_generation
+            vllm.max_completion_length = max_new_tokens
+            vllm.generation_kwargs = {"stop_token_ids": [*stop_ids], **vllm.generation_kwargs}
         else:
             trainer.generation_config.max_new_tokens = max_new_tokens
+            trainer.generation_config.eos_token_id = [*stop_ids]
         # TRL cuts a server's answer into equal parts, one for each rank.
         self._equal_parts = trainer.use_vllm and trainer.vllm_mode == "server"
 
@@ -323,6 +331,10 @@ def question_id_of(prompt: Sequence[Message]) -> str:
         f"no message of the prompt {list(prompt)!r:.200} has a 'question_id': build prompts with "
         "load_question_prompts()"
     )
+
+
+def _all_known(logprobs: list[list[float]]) -> bool:
+    return not any(math.isnan(value) for row in logprobs for value in row)
 
 
 def _policy(generator: Generator, model: Any, tokenizer: Any, config: GRPOConfig) -> ModelPolicy:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -167,3 +168,58 @@ def test_sft_learns_the_same_with_and_without_a_mask(
         assert history[-1]["num_tokens"] == 3 * 15
     assert losses[0] == pytest.approx(losses[1], rel=1e-5)
     assert losses[0][0] != losses[0][-1]
+
+
+def mismatch_of_a_step(trainer: Any) -> dict[str, float]:
+    trainer.train()
+    row = next(row for row in trainer.state.log_history if "reward" in row)
+    return {name: row[f"sampling/{name}"] for name in MISMATCH}
+
+
+MISMATCH = (
+    *("sampling_logp_difference/mean", "sampling_logp_difference/max"),
+    "importance_sampling_ratio/mean",
+)
+
+
+def test_sampling_and_training_agree_in_fp32_and_differ_in_bf16(
+    make_llama: Callable[..., Any], tiny_config: Callable[..., GRPOConfig], chat_tokenizer: Any
+) -> None:
+    exact = mismatch_of_a_step(
+        build_trainer(tiny_config(max_steps=1), make_llama(), chat_tokenizer)
+    )
+    assert exact["sampling_logp_difference/max"] < 1e-4
+    assert exact["importance_sampling_ratio/mean"] == pytest.approx(1.0, abs=1e-4)
+    config = tiny_config(max_steps=1, precision="bf16")  # the engine plays in fp32 on a CPU
+    rounded = mismatch_of_a_step(build_trainer(config, make_llama(), chat_tokenizer))
+    assert 1e-4 < rounded["sampling_logp_difference/mean"] < 0.1
+
+
+@pytest.mark.parametrize(("corrected", "factor"), [(True, 1.1), (False, 1.0)])
+def test_a_token_sampled_too_rarely_weighs_more(
+    corrected: bool,
+    factor: float,
+    make_llama: Callable[..., Any],
+    tiny_config: Callable[..., GRPOConfig],
+    chat_tokenizer: Any,
+) -> None:
+    trl = {"vllm_importance_sampling_correction": corrected}
+    trainer = build_trainer(tiny_config(max_steps=1, trl=trl), make_llama(), chat_tokenizer)
+    trainer.reward_funcs = [
+        lambda completions, **_: [float(row % 2) for row in range(len(completions))]
+    ] * len(trainer.reward_funcs)
+    trainer.current_gradient_accumulation_steps = 1
+    trainer.model.train()
+    batch = trainer._generate_and_score_completions(next(iter(trainer.get_train_dataloader())))
+
+    def gradient(shift: float) -> torch.Tensor:
+        trainer.model.zero_grad()
+        shifted = batch["sampling_per_token_logps"] - shift
+        trainer.compute_loss(
+            trainer.model, {**batch, "sampling_per_token_logps": shifted}
+        ).backward()
+        return torch.cat([p.grad.flatten() for p in trainer.model.parameters()])
+
+    once, shifted = gradient(0.0), gradient(math.log(1.1))
+    assert once.abs().max() > 0
+    torch.testing.assert_close(shifted, factor * once, rtol=1e-3, atol=1e-6)
