@@ -48,7 +48,7 @@ function open(observation) {
 }
 
 function focusEditor() {
-  if (game && !stage.isOpen && matchMedia("(pointer: fine)").matches) byId("editor").focus();
+  if (game && !stage.isOpen && matchMedia("(pointer: fine)").matches) byId("editor").focus({ preventScroll: true });
 }
 
 function beginChosen() {
