@@ -22,6 +22,7 @@ SECONDS_TO_CONNECT = 10
 MODELS_LISTED = 10
 OLD_LIMIT, NEW_LIMIT = "max_tokens", "max_completion_tokens"  # newer models refuse the old name
 MILLION = 1_000_000
+_IS_JSON = {"Content-Type": "application/json"}
 
 Message = dict[str, Any]
 
@@ -144,7 +145,12 @@ class ChatClient:
                     self._limit = NEW_LIMIT
             if not response.is_success:
                 raise await self._refusal(response)
-        return self._read(_json_object(response, self._url))
+        try:
+            return self._read(response.json())
+        except (ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
+            raise EndpointError(
+                f"{self._url} answered, but not with a chat completion: {_said(response)}"
+            ) from error
 
     def _body(
         self,
@@ -175,8 +181,10 @@ class ChatClient:
         for attempt in range(settings.retries + 1):
             pause = min(settings.first_pause * 2**attempt, LONGEST_PAUSE)
             try:
-                response = await self._client.post(self._url, json=body)
-            except httpx.TransportError as error:
+                # In ASCII: what a model wrote may hold half a character, which UTF-8 cannot.
+                content = json.dumps(body).encode()
+                response = await self._client.post(self._url, content=content, headers=_IS_JSON)
+            except httpx.RequestError as error:
                 problem = f"{type(error).__name__}: {error}"
             else:
                 if response.status_code not in PASSING_STATUS:
@@ -261,18 +269,6 @@ def _asked_pause(response: httpx.Response) -> float | None:
         return min(float(response.headers.get("retry-after", "")), LONGEST_PAUSE)
     except ValueError:
         return None
-
-
-def _json_object(response: httpx.Response, url: str) -> dict[str, Any]:
-    try:
-        reply = response.json()
-        reply["choices"][0]["message"].get("content")
-    except (ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
-        raise EndpointError(
-            f"{url} answered, but not with a chat completion: {_said(response)}"
-        ) from error
-    assert isinstance(reply, dict)
-    return reply
 
 
 def _text_of(content: Any) -> str:

@@ -117,13 +117,18 @@ def complete(request: Request, body: dict[str, Any]) -> Response:
             message["reasoning_content"] = "Let me think."
             message["content"] = None if turn < 2 else "ANSWER: 4"
             reason = "length" if turn < 2 else "stop"
+        elif model == "garbled":
+            message["tool_calls"] = ["describe"]
+        elif model == "half" and turn == 0:
+            message["content"] = "QUERY: SELECT '\ud83d'"
         else:
             message["content"] = (PLAN if model == "planner" else SCRIPT)[turn]
         usage = {"prompt_tokens": 100 + turn, "completion_tokens": 5}
         if body.get("stream"):
             return _stream(model, message, usage)
         choice = {"message": message, "finish_reason": reason}
-        return JSONResponse({"choices": [choice], "usage": usage})
+        reply = json.dumps({"choices": [choice], "usage": usage})  # UTF-8 has no half characters
+        return Response(reply, media_type="application/json")
     finally:
         with lock:
             load["now"] -= 1

@@ -99,6 +99,17 @@ def test_an_answer_that_is_no_chat_completion(music: SQLEnvironment, server: str
     assert "not with a chat completion: <html>hello</html>" in result.episodes[0].error
 
 
+def test_an_answer_of_another_form_ends_its_own_episode(music: SQLEnvironment, server: str) -> None:
+    result = play(music, server, "garbled")
+    assert "not with a chat completion" in result.episodes[0].error
+
+
+def test_half_a_character_can_be_sent_back(music: SQLEnvironment, server: str) -> None:
+    result = play(music, server, "half")
+    assert not result.summary.episode_errors
+    assert result.success_rate == 1.0
+
+
 def test_nobody_there(music: SQLEnvironment) -> None:
     result = play(music, "http://127.0.0.1:9", "actor", retries=1)
     assert "ConnectError" in result.episodes[0].error
