@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sql_env.agent.conversation import ChatLayout
 from sql_env.agent.loading import load_model_and_tokenizer
 from sql_env.models import QuestionRecord
 from sql_env.questions import (
@@ -24,7 +25,11 @@ if TYPE_CHECKING:
 
 
 def load_for_training(config: GRPOConfig) -> tuple[Any, Any]:
-    """The model and tokenizer of a run, in the precision and on the device it asks for."""
+    """The model and tokenizer of a run, in the precision and on the device it asks for.
+
+    Raises:
+        ChatTemplateError: the tokenizer has no template that the run could play with.
+    """
     if config.lora:
         import torch
 
@@ -46,6 +51,8 @@ def load_for_training(config: GRPOConfig) -> tuple[Any, Any]:
             f"lora.target_modules is {config.lora.target_modules!r}: the model has no such layers; "
             "leave it out (all-linear), or name some, such as q_proj"
         ) from error
+    # A template that is of no use is refused now, not after demonstrations are played.
+    ChatLayout.of(tokenizer, model, **config.prompt_of_run.for_template, **config.template_kwargs)
     if config.compile_layers:
         for layer in model.get_decoder().layers:
             # One layer is compiled, for any batch and length, and all others share it: seconds,
