@@ -2,28 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from typer.core import TyperGroup
 
-from sql_env.commands import data, demo, evaluate, pack, play, train
+from sql_env.commands import data, demo, evaluate, old_names, pack, play, train
+from sql_env.commands.errors import Commands
 from sql_env.commands.mcp import mcp
 from sql_env.commands.serve import serve
-from sql_env.renames import COMMANDS
-
-
-class _Commands(TyperGroup):
-    """Tells what a command is called now that had another name."""
-
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        if args and args[0] in COMMANDS:
-            ctx.fail(f"sql-env {args[0]} is called sql-env {COMMANDS[args[0]]} now")
-        return super().resolve_command(ctx, args)
-
 
 app = typer.Typer(
-    cls=_Commands,
+    cls=Commands,
     name="sql-env",
     help="An environment in which language models learn to explore SQL databases.",
     epilog="Begin with: sql-env play",
@@ -41,6 +30,7 @@ pack.register(app)
 app.command()(serve)
 app.command()(mcp)
 app.add_typer(data.app, name="data")
+old_names.register(app, data.app)
 
 
 def _show_version(wanted: bool) -> None:

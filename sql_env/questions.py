@@ -15,6 +15,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from sql_env.core.errors import UserError
 from sql_env.core.query_result import Cell, Row
 from sql_env.models import AnswerType, QuestionRecord
 
@@ -23,7 +24,7 @@ _HOW_TO_GET_DATA = (
 )
 
 
-class QuestionLoadError(ValueError):
+class QuestionLoadError(UserError, ValueError):
     """A question file that cannot be used; the message names the path and what to do."""
 
 

@@ -18,6 +18,7 @@ from sql_env.agent.prompts import (
     PromptVersion,
     prompt_of_model,
 )
+from sql_env.core.errors import UserError
 from sql_env.models import QuestionRecord
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ DTYPES = ("float32", "bfloat16", "float16", "auto")
 Decoding = Literal["plain", "guided"]
 
 
-class PolicyChoiceError(ValueError):
+class PolicyChoiceError(UserError, ValueError):
     """`--policy` names nothing that can play."""
 
 

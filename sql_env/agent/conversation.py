@@ -26,6 +26,8 @@ from dataclasses import dataclass, field
 from functools import cached_property, lru_cache, partial
 from typing import Any
 
+from sql_env.core.errors import UserError
+
 PAIRS_KEPT = 3
 _TURNS = {
     "system": {"role": "system", "content": "SYSTEMMARK"},
@@ -37,11 +39,11 @@ _TURNS = {
 }
 
 
-class ChatTemplateError(ValueError):
+class ChatTemplateError(UserError, ValueError):
     """The tokenizer's chat template cannot be used for a multi-turn conversation."""
 
 
-class ContextWindowError(ValueError):
+class ContextWindowError(UserError, ValueError):
     """The token window does not even hold the first turn."""
 
 

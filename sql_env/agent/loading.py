@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from sql_env.agent import smollm2
 from sql_env.agent.delta import DELTA_CONFIG, apply_delta, read_delta_config
 from sql_env.agent.gguf_file import SUFFIX, load_gguf
+from sql_env.core.errors import UserError
 
 if TYPE_CHECKING:
     from peft import LoraConfig
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 MODEL_CONFIGS = ("config.json", "adapter_config.json", DELTA_CONFIG)
 
 
-class ModelLoadError(RuntimeError):
+class ModelLoadError(UserError, RuntimeError):
     """A model that cannot be loaded; the message names it and says what was tried."""
 
 

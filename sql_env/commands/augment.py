@@ -9,8 +9,6 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from sql_env.commands.data_checks import user_errors
-
 app = typer.Typer(help="Make more questions out of a dataset's own.", no_args_is_help=True)
 
 DatasetArgument = Annotated[Path, typer.Argument(help="A dataset folder.")]
@@ -33,7 +31,7 @@ def questions(
     """Synthesise questions for databases that are there, without those of unseen splits."""
     from sql_env.augment.questions import add_synthetic_questions
 
-    with user_errors(), Console(stderr=True).status("Asking") as status:
+    with Console(stderr=True).status("Asking") as status:
         made = add_synthetic_questions(
             dataset,
             splits=_names(splits),
@@ -66,7 +64,7 @@ def rename(
     """Ask the same questions of copies whose tables and columns have other names."""
     from sql_env.augment.rename import add_renamed_databases
 
-    with user_errors(), Console(stderr=True).status("Renaming") as status:
+    with Console(stderr=True).status("Renaming") as status:
         made = add_renamed_databases(
             dataset,
             splits=_names(splits),

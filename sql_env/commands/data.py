@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,11 +13,12 @@ from rich.markup import escape
 
 from sql_env.commands import augment, data_checks
 from sql_env.commands.generate import generate
-from sql_env.commands.old_names import old_option, refuse_old_command
+from sql_env.commands.old_names import old_option
+from sql_env.sources.raw import SplitBy
 
 if TYPE_CHECKING:
     from sql_env.sources.download import Archive
-    from sql_env.sources.prepare import Prepared, SplitBy
+    from sql_env.sources.prepare import Prepared
     from sql_env.sources.raw import Source
 
 app = typer.Typer(help="Prepare, import, check and look at datasets.", no_args_is_help=True)
@@ -28,24 +28,12 @@ console = Console()
 NAMED = 5
 
 
-class Split(StrEnum):
-    """What train and eval do not share."""
-
-    question = "question"
-    database = "database"
-    none = "none"
-
-    @property
-    def by(self) -> SplitBy:
-        return self.value
-
-
 SourceOption = Annotated[
     Path | None,
     typer.Option(help="A copy you have: the unpacked folder or the ZIP. Default: download it."),
 ]
 SplitOption = Annotated[
-    Split,
+    SplitBy,
     typer.Option(
         help="What train and eval do not share: gold queries or databases. none: all is eval."
     ),
@@ -86,13 +74,13 @@ def spider(
     rl_core: Annotated[
         int, typer.Option(min=0, help="Of those to train on, keep about so many for RL only.")
     ] = 0,
-    split_by: SplitOption = Split.question,
+    split_by: SplitOption = "question",
     seed: SeedOption = 42,
     url: UrlOption = None,
     downloads: DownloadsOption = None,
-    fresh: Annotated[str | None, old_option("--fresh", "--rl")] = None,
-    trial: Annotated[str | None, old_option("--trial", "--dagger")] = None,
-    reserve: Annotated[str | None, old_option("--reserve", "--rl-core")] = None,
+    fresh: Annotated[str | None, old_option("--fresh", "is called --rl now")] = None,
+    trial: Annotated[str | None, old_option("--trial", "is called --dagger now")] = None,
+    reserve: Annotated[str | None, old_option("--reserve", "is called --rl-core now")] = None,
 ) -> None:
     """Prepare Spider: 676 questions on ten databases, 473 to train on and 203 to evaluate with."""
     from sql_env.sources.download import SPIDER
@@ -100,46 +88,32 @@ def spider(
     from sql_env.sources.raw import SourceError
     from sql_env.sources.spider import CORE_DATABASES, read_spider
 
-    with data_checks.user_errors():
-        chosen = _names(db_ids)
-        if rl_core and chosen == ["all"]:
-            raise SourceError("--rl-core is for a set of chosen databases, not --db-ids all")
-        needed = chosen or CORE_DATABASES
-        everything = wide or chosen == ["all"]
-        with _opened(
-            source, SPIDER, url, downloads, "database*", None if everything else needed
-        ) as folder:
-            if wide and chosen == ["all"]:
-                raise SourceError("--wide adds other databases; --db-ids all leaves none")
-            with _busy():
-                found = read_spider(folder)
-                prepared = (
-                    prepare_all(found, split_by=split_by.by, seed=seed)
-                    if chosen == ["all"]
-                    else prepare_spider(
-                        found,
-                        databases=needed,
-                        split_by=split_by.by,
-                        wide=wide,
-                        hold_out=hold_out,
-                        test=test,
-                        rl=rl,
-                        dagger=dagger,
-                        rl_core=rl_core,
-                        seed=seed,
-                    )
-                )
-            settings = {
-                "wide": wide,
-                "hold_out": hold_out,
-                "test": test,
-                "rl": rl,
-                "dagger": dagger,
-                "rl_core": rl_core,
-                "split_by": split_by,
-                "seed": seed,
-            }
-            _write(out, found, prepared, settings)
+    chosen = _names(db_ids)
+    if rl_core and chosen == ["all"]:
+        raise SourceError("--rl-core is for a set of chosen databases, not --db-ids all")
+    if wide and chosen == ["all"]:
+        raise SourceError("--wide adds other databases; --db-ids all leaves none")
+    needed = chosen or CORE_DATABASES
+    settings: dict[str, Any] = {
+        "wide": wide,
+        "hold_out": hold_out,
+        "test": test,
+        "rl": rl,
+        "dagger": dagger,
+        "rl_core": rl_core,
+        "split_by": split_by,
+        "seed": seed,
+    }
+    unpacked = None if wide or chosen == ["all"] else needed
+    with _opened(source, SPIDER, url, downloads, "database*", unpacked) as folder:
+        with _busy():
+            found = read_spider(folder)
+            prepared = (
+                prepare_all(found, split_by=split_by, seed=seed)
+                if chosen == ["all"]
+                else prepare_spider(found, databases=needed, **settings)
+            )
+        _write(out, found, prepared, settings)
 
 
 @app.command()
@@ -147,7 +121,7 @@ def bird(
     source: SourceOption = None,
     out: Annotated[Path, typer.Option(help="Where to write the dataset.")] = Path("data/bird"),
     db_ids: DatabasesOption = None,
-    split_by: SplitOption = Split.none,
+    split_by: SplitOption = "none",
     seed: SeedOption = 42,
     url: UrlOption = None,
     downloads: DownloadsOption = None,
@@ -157,13 +131,12 @@ def bird(
     from sql_env.sources.download import BIRD
     from sql_env.sources.prepare import only_databases, prepare_all
 
-    with data_checks.user_errors():
-        chosen = None if _names(db_ids) == ["all"] else _names(db_ids)
-        with _opened(source, BIRD, url, downloads, "*_databases", chosen) as folder:
-            with _busy():
-                found = only_databases(read_bird(folder), chosen)
-                prepared = prepare_all(found, split_by=split_by.by, seed=seed)
-            _write(out, found, prepared, {"split_by": split_by, "seed": seed})
+    chosen = None if _names(db_ids) == ["all"] else _names(db_ids)
+    with _opened(source, BIRD, url, downloads, "*_databases", chosen) as folder:
+        with _busy():
+            found = only_databases(read_bird(folder), chosen)
+            prepared = prepare_all(found, split_by=split_by, seed=seed)
+        _write(out, found, prepared, {"split_by": split_by, "seed": seed})
 
 
 @app.command("import")
@@ -177,7 +150,7 @@ def import_own(
     questions: Annotated[
         Path | None, typer.Option(help="The question file, where the folder has several.")
     ] = None,
-    split_by: SplitOption = Split.question,
+    split_by: SplitOption = "question",
     seed: SeedOption = 42,
     skip_failing: Annotated[
         bool, typer.Option("--skip-failing", help="Leave out questions whose gold does not run.")
@@ -187,15 +160,10 @@ def import_own(
     from sql_env.sources.own import read_own
     from sql_env.sources.prepare import prepare_all
 
-    with data_checks.user_errors():
-        with _busy():
-            found = read_own(folder, questions)
-            prepared = prepare_all(
-                found, split_by=split_by.by, seed=seed, skip_failing=skip_failing
-            )
-        _write(
-            out or Path("data") / found.name, found, prepared, {"split_by": split_by, "seed": seed}
-        )
+    with _busy():
+        found = read_own(folder, questions)
+        prepared = prepare_all(found, split_by=split_by, seed=seed, skip_failing=skip_failing)
+    _write(out or Path("data") / found.name, found, prepared, {"split_by": split_by, "seed": seed})
 
 
 @app.command("add")
@@ -207,16 +175,13 @@ def add(
     """Put one dataset's questions beside another's, as a split of their own."""
     from sql_env.sources.merge import add_dataset
 
-    with data_checks.user_errors():
-        added = add_dataset(source, to, split)
+    added = add_dataset(source, to, split)
     console.print(f"[bold]{escape(str(to))}[/]: {len(added):,} questions added as {escape(split)}")
 
 
 app.add_typer(augment.app, name="augment")
 app.command()(data_checks.validate)
 app.command()(data_checks.stats)
-for _old, _new in (("practise", "questions"), ("disguise", "rename")):
-    refuse_old_command(app, _old, f"sql-env data {_old}", f"sql-env data augment {_new}")
 
 
 def _busy() -> AbstractContextManager[object]:

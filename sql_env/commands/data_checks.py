@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -28,40 +26,25 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of 
 PERCENT = 100
 
 
-@contextmanager
-def user_errors() -> Iterator[None]:
-    """What a user can mend ends the command with a message instead of a traceback."""
-    from sql_env.core.database import DatabaseOpenError
-    from sql_env.questions import QuestionLoadError
-    from sql_env.sources.raw import SourceError
-    from sql_env.sources.writing import DatasetWriteError
-
-    try:
-        yield
-    except (QuestionLoadError, SourceError, DatabaseOpenError, DatasetWriteError) as error:
-        fail(str(error))
-
-
 def validate(folder: FolderArgument = None, as_json: JsonOption = False) -> None:
     """Try every question: gold runs, verifier accepts it, oracle succeeds. Exit 1 if one fails."""
     from rich.progress import track
 
     from sql_env.evaluation.validation import validate as findings_of
 
-    with user_errors():
-        dataset = _dataset(folder)
-        records = dataset.load()
-        bar = Console(stderr=True)
-        findings = list(
-            track(
-                findings_of(records, dataset.db_dir),
-                "Trying every question",
-                total=len(records),
-                console=bar,
-                transient=True,
-                disable=not bar.is_terminal,
-            )
+    dataset = _dataset(folder)
+    records = dataset.load()
+    bar = Console(stderr=True)
+    findings = list(
+        track(
+            findings_of(records, dataset.db_dir),
+            "Trying every question",
+            total=len(records),
+            console=bar,
+            transient=True,
+            disable=not bar.is_terminal,
         )
+    )
     failures = [finding for finding in findings if finding.failed is not None]
     if as_json:
         _print_json(
@@ -93,9 +76,8 @@ def stats(
     """Count questions by database, hardness, answer type, tables and result size."""
     from sql_env.sources import statistics
 
-    with user_errors():
-        dataset = _dataset(folder)
-        records = dataset.load()
+    dataset = _dataset(folder)
+    records = dataset.load()
     counts = statistics.count(records)
     title = f"{dataset.questions_path.parent}: {len(records):,} questions"
     if as_json:

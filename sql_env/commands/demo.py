@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from sql_env.commands.train import Settings, command_console, user_errors
+from sql_env.commands.train import Settings, command_console, training
 
 
 def register(app: typer.Typer) -> None:
@@ -24,7 +24,7 @@ def demo_command(
 ) -> None:
     """Train a tiny model from nothing, and write a report of before and after."""
     console = command_console()
-    with user_errors(console):
+    with training(console):
         from sql_env.training.config import GRPOConfig
         from sql_env.training.demo import run_demo
         from sql_env.training.settings import ConfigError

@@ -3,30 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from sql_env.agent.choice import POLICY_HELP, PolicyChoiceError, parse_body
-from sql_env.commands.errors import fail
+from sql_env.agent.choice import POLICY_HELP, Decoding, PolicyChoiceError, parse_body
+from sql_env.agent.prompts import Actions, PromptVersion
+from sql_env.commands.old_names import OldRedraws
 
 EMBEDDED = "embedded"
 # `sql-env eval --help` has a frame for each.
 _QUESTIONS, _MODEL, _ENDPOINT, _RUN = (
     {"rich_help_panel": name} for name in ("Questions", "Models", "Endpoints", "The run")
 )
-
-
-class Decoding(StrEnum):
-    """How a model's turns are drawn."""
-
-    plain = "plain"
-    guided = "guided"
 
 
 DecodingOption = Annotated[
@@ -36,20 +27,6 @@ DecodingOption = Annotated[
         **_MODEL,
     ),
 ]
-
-
-class PromptVersion(StrEnum):
-    """Which words a model is given."""
-
-    v1 = "v1"
-    v2 = "v2"
-
-
-class Actions(StrEnum):
-    """How a model writes its actions."""
-
-    text = "text"
-    tools = "tools"
 
 
 PromptOption = Annotated[
@@ -66,15 +43,6 @@ ActionsOption = Annotated[
         **_MODEL,
     ),
 ]
-OldRedrawsOption = Annotated[str | None, typer.Option("--redraws", hidden=True)]
-
-
-def check_redraws(given: str | None) -> None:
-    """Version 0.1 had this option."""
-    if given is not None:
-        raise PolicyChoiceError(
-            "--redraws is gone: models are decoded plainly; --decoding guided is what is left of it"
-        )
 
 
 def register(app: typer.Typer) -> None:
@@ -83,22 +51,6 @@ def register(app: typer.Typer) -> None:
     app.command("compare")(compare_command)
     app.command("report")(report_command)
     app.command("runs")(runs_command)
-    anything = {"ignore_unknown_options": True, "allow_extra_args": True}
-    app.command("results", hidden=True, context_settings=anything)(results_command)
-
-
-@contextmanager
-def user_errors() -> Iterator[None]:
-    """What a user can cause ends the command with a message instead of a traceback."""
-    from sql_env.evaluation.comparison import ComparisonError
-    from sql_env.evaluation.ray_pool import ClusterError
-    from sql_env.evaluation.run_folder import RunError
-    from sql_env.questions import QuestionLoadError
-
-    try:
-        yield
-    except (QuestionLoadError, RunError, ComparisonError, PolicyChoiceError, ClusterError) as error:
-        fail(str(error))
 
 
 def evaluate_command(
@@ -150,8 +102,8 @@ def evaluate_command(
     ] = 256,
     prompt: PromptOption = None,
     actions: ActionsOption = None,
-    decoding: DecodingOption = Decoding.plain,
-    redraws: OldRedrawsOption = None,
+    decoding: DecodingOption = "plain",
+    redraws: OldRedraws = None,
     batch_size: Annotated[
         int | None,
         typer.Option(
@@ -216,54 +168,52 @@ def evaluate_command(
     from sql_env.commands.evaluation_run import Means, play_run, resume_run
     from sql_env.evaluation.run_folder import RunConfig, RunError, read_run
 
-    with user_errors():
-        check_redraws(redraws)
-        means = Means(workers, concurrency, timeout, retries, on)
-        if resume is not None:
-            _check_resumed_alone(context)
-            earlier = read_run(resume)
-            with LiveTable([earlier.config.policy]) as table:
-                runs = [resume_run(earlier, other_code, means, table.next_line())]
-        elif not policy:
-            raise PolicyChoiceError(f"name a --policy: {POLICY_HELP}")
-        elif name and len(policy) > 1:
-            raise RunError(f"--name {name} is for one run: name one --policy, not {len(policy)}")
-        elif (body or price) and not any(one.startswith("endpoint:") for one in policy):
-            option = "--body" if body else "--price"
-            raise PolicyChoiceError(f"{option} is for endpoints: name one with --policy endpoint:…")
-        else:
-            config = RunConfig(
-                policy=policy[0],
-                dataset=EMBEDDED if dataset is None else str(dataset.resolve()),
-                split=split,
-                ids=ids or None,
-                databases=databases or None,
-                difficulties=difficulties or None,
-                n_questions=limit,
-                seed=seed,
-                samples=samples,
-                step_budget=step_budget,
-                allow_last=not no_last,
-                base=base,
-                prompt=prompt,
-                actions=actions,
-                temperature=temperature,
-                top_p=top_p,
-                body=parse_body(body or ()),
-                price=price,
-                decoding=decoding.value,
-                max_new_tokens=max_new_tokens,
-                batch_size=batch_size,
-                device=device,
-                dtype=dtype,
-            )
-            runs = []
-            with LiveTable(policy) as table:
-                for choice in policy:
-                    chosen = replace(config, policy=choice)
-                    runs.append(play_run(chosen, out, name, means, table.next_line()))
-                    if runs[-1].result.interrupted:
-                        break
+    means = Means(workers, concurrency, timeout, retries, on)
+    if resume is not None:
+        _check_resumed_alone(context)
+        earlier = read_run(resume)
+        with LiveTable([earlier.config.policy]) as table:
+            runs = [resume_run(earlier, other_code, means, table.next_line())]
+    elif not policy:
+        raise PolicyChoiceError(f"name a --policy: {POLICY_HELP}")
+    elif name and len(policy) > 1:
+        raise RunError(f"--name {name} is for one run: name one --policy, not {len(policy)}")
+    elif (body or price) and not any(one.startswith("endpoint:") for one in policy):
+        option = "--body" if body else "--price"
+        raise PolicyChoiceError(f"{option} is for endpoints: name one with --policy endpoint:…")
+    else:
+        config = RunConfig(
+            policy=policy[0],
+            dataset=EMBEDDED if dataset is None else str(dataset.resolve()),
+            split=split,
+            ids=ids or None,
+            databases=databases or None,
+            difficulties=difficulties or None,
+            n_questions=limit,
+            seed=seed,
+            samples=samples,
+            step_budget=step_budget,
+            allow_last=not no_last,
+            base=base,
+            prompt=prompt,
+            actions=actions,
+            temperature=temperature,
+            top_p=top_p,
+            body=parse_body(body or ()),
+            price=price,
+            decoding=decoding,
+            max_new_tokens=max_new_tokens,
+            batch_size=batch_size,
+            device=device,
+            dtype=dtype,
+        )
+        runs = []
+        with LiveTable(policy) as table:
+            for choice in policy:
+                chosen = replace(config, policy=choice)
+                runs.append(play_run(chosen, out, name, means, table.next_line()))
+                if runs[-1].result.interrupted:
+                    break
     if as_json:
         typer.echo(json.dumps([run.to_dict() for run in runs], indent=2, ensure_ascii=False))
     else:
@@ -303,9 +253,8 @@ def compare_command(
     from sql_env.evaluation.comparison import compare
     from sql_env.evaluation.run_folder import differences, read_run
 
-    with user_errors():
-        old, new = read_run(before), read_run(after)
-        comparison = compare(old.episodes, new.episodes)
+    old, new = read_run(before), read_run(after)
+    comparison = compare(old.episodes, new.episodes)
     if as_json:
         found = {"differences": differences(old.config, new.config), **comparison.to_dict()}
         typer.echo(json.dumps(found, indent=2, ensure_ascii=False))
@@ -326,10 +275,9 @@ def report_command(
     from sql_env.evaluation.report import write_report
     from sql_env.evaluation.run_folder import is_training_run, read_run
 
-    with user_errors():
-        trainings = [run for run in runs if is_training_run(run)]
-        evaluations = [read_run(run) for run in runs if run not in trainings]
-        path = write_report(evaluations, trainings, out or runs[-1] / "report.html")
+    trainings = [run for run in runs if is_training_run(run)]
+    evaluations = [read_run(run) for run in runs if run not in trainings]
+    path = write_report(evaluations, trainings, out or runs[-1] / "report.html")
     typer.echo(f"{path} ({path.stat().st_size / 1e6:.1f} MB)")
 
 
@@ -343,17 +291,8 @@ def runs_command(
     from sql_env.commands.evaluation_display import show_run_list
     from sql_env.evaluation.run_index import list_runs, write_index
 
-    with user_errors():
-        entries = list_runs(folder)
-        if html:
-            typer.echo(write_index(entries, folder))
-        else:
-            show_run_list(entries)
-
-
-def results_command() -> None:
-    """Version 0.1 had this command."""
-    with user_errors():
-        raise PolicyChoiceError(
-            "sql-env results is gone: in a checkout, `make results` writes docs/results.md"
-        )
+    entries = list_runs(folder)
+    if html:
+        typer.echo(write_index(entries, folder))
+    else:
+        show_run_list(entries)

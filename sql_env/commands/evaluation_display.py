@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from time import monotonic
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -176,10 +177,10 @@ def _behaviour_table(runs: Sequence[PlayedRun]) -> Table:
         sizes = {s.by_difficulty[level].n for s in summaries if level in s.by_difficulty}
         if sizes:
             name = f"{level} ({', '.join(map(str, sorted(sizes)))})"
-            row(name, lambda s, level=level: _percent_of(s.by_difficulty.get(level)))
+            row(name, partial(_of_level, level))
     most = max(len(summary.pass_at_k) for summary in summaries)
     for k in [k for k in (2, 4, 8, 16, 32) if k < most] + [most] * (most > 1):
-        row(f"pass@{k}", lambda s, k=k: _percent(s.pass_at_k.get(str(k), 0.0)))
+        row(f"pass@{k}", partial(_pass_at, k))
     row("not won", lambda s: _listed(s.failures) or "none")
     row("queries an episode", lambda s: f"{s.avg_queries:.1f}")
     row("use SAMPLE", lambda s: _percent(s.sample_share.rate))
@@ -280,8 +281,13 @@ def _from_to(interval: Interval | None) -> str:
     return f"{_percent(interval.low)} to {_percent(interval.high)}" if interval else "-"
 
 
-def _percent_of(rate: Rate | None) -> str:
+def _of_level(level: str, summary: Summary) -> str:
+    rate = summary.by_difficulty.get(level)
     return _percent(rate.rate) if rate else "-"
+
+
+def _pass_at(k: int, summary: Summary) -> str:
+    return _percent(summary.pass_at_k.get(str(k), 0.0))
 
 
 def _listed(counts: dict[str, int]) -> str:

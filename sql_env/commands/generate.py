@@ -7,8 +7,6 @@ from typing import Annotated
 
 import typer
 
-from sql_env.commands.errors import fail
-
 
 def generate(
     out: Annotated[Path, typer.Option(help="Where to write the dataset.")],
@@ -36,31 +34,26 @@ def generate(
     from rich.markup import escape
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-    from sql_env.worlds import DomainError, GenerationError, generate_dataset
+    from sql_env.worlds import GenerationError, generate_dataset
 
     console, errors = Console(), Console(stderr=True)
     columns = (TextColumn("questions"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    try:
-        if (out / "questions").exists() and not force:
-            raise GenerationError(
-                f"{out} already holds a dataset: choose another folder, or replace it with --force"
-            )
-        with Progress(
-            *columns, console=errors, transient=True, disable=not errors.is_terminal
-        ) as bar:
-            task = bar.add_task("questions", total=questions)
-            summary = generate_dataset(
-                out,
-                databases=databases,
-                questions=questions,
-                seed=seed,
-                eval_fraction=eval_fraction,
-                domains=domain or (),
-                workers=workers,
-                progress=lambda made: bar.advance(task, made),
-            )
-    except (DomainError, GenerationError) as error:
-        fail(str(error))
+    if (out / "questions").exists() and not force:
+        raise GenerationError(
+            f"{out} already holds a dataset: choose another folder, or replace it with --force"
+        )
+    with Progress(*columns, console=errors, transient=True, disable=not errors.is_terminal) as bar:
+        task = bar.add_task("questions", total=questions)
+        summary = generate_dataset(
+            out,
+            databases=databases,
+            questions=questions,
+            seed=seed,
+            eval_fraction=eval_fraction,
+            domains=domain or (),
+            workers=workers,
+            progress=lambda made: bar.advance(task, made),
+        )
     console.print(
         f"[bold]{escape(str(out))}[/]: {questions:,} questions on {summary.databases:,} databases"
         f" ({summary.bytes / 1e6:.1f} MB)",

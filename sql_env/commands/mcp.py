@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from sql_env.commands.dataset_choice import load_split
-from sql_env.commands.evaluate import user_errors
+from sql_env.commands.errors import needs_extra
 
 
 def mcp(
@@ -19,15 +19,9 @@ def mcp(
     step_budget: Annotated[int, typer.Option(min=1, help="Steps in an episode.")] = 15,
 ) -> None:
     """Serve the environment over MCP, on standard input and output."""
-    with user_errors():
-        questions, db_dir = load_split(dataset, split)
+    questions, db_dir = load_split(dataset, split)
     try:
         from sql_env.server.mcp import build_server
     except ModuleNotFoundError as error:
-        typer.echo(
-            f"error: {error.name} is not installed: pip install '.[server]' in the project's "
-            "folder",
-            err=True,
-        )
-        raise typer.Exit(2) from error
+        needs_extra("server", error)
     build_server(questions, db_dir, step_budget=step_budget).run(show_banner=False)

@@ -2,35 +2,53 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import Annotated, Any
 
 import typer
 
+from sql_env.commands.errors import fail
 
-def refuse_old_name(old: str, new: str) -> NoReturn:
-    """End the command with one line that says the new name."""
-    typer.echo(f"error: {old} is called {new} now", err=True)
-    raise typer.Exit(2)
+_COMMANDS = {
+    "warmup": "is called `sql-env sft` now",
+    "trajectories": "is called `sql-env demonstrations` now",
+    "results": "is gone: in a checkout, `make results` writes docs/results.md",
+}
+_DATA_COMMANDS = {
+    "practise": "is called `sql-env data augment questions` now",
+    "disguise": "is called `sql-env data augment rename` now",
+}
 
 
-def refuse_old_command(app: typer.Typer, name: str, old: str, new: str) -> None:
-    """Let the command `name` of `app` answer what it is called now, whatever follows it."""
+def register(app: typer.Typer, data: typer.Typer) -> None:
+    """Let the old commands answer, whatever follows them."""
+    for name, news in _COMMANDS.items():
+        _refuse(app, name, f"`sql-env {name}` {news}")
+    for name, news in _DATA_COMMANDS.items():
+        _refuse(data, name, f"`sql-env data {name}` {news}")
 
+
+def _refuse(app: typer.Typer, name: str, message: str) -> None:
     @app.command(
         name,
         hidden=True,
         add_help_option=False,
         context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
     )
-    def _refuse() -> None:
-        refuse_old_name(f"`{old}`", f"`{new}`")
+    def refuse() -> None:
+        fail(message)
 
 
-def old_option(old: str, new: str) -> Any:
-    """A hidden option that answers what it is called now."""
+def old_option(old: str, news: str) -> Any:
+    """A hidden option that answers what became of it."""
 
     def refuse(value: str | None) -> None:
         if value is not None:
-            refuse_old_name(old, new)
+            fail(f"{old} {news}")
 
     return typer.Option(old, hidden=True, callback=refuse)
+
+
+OldRedraws = Annotated[
+    str | None,
+    old_option("--redraws", "is gone: models are decoded plainly; --decoding guided is left of it"),
+]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sql_env.commands.train import command_console, user_errors
+from sql_env.commands.train import command_console, training
 
 if TYPE_CHECKING:
     from sql_env.agent.delta import PackedDelta
@@ -34,7 +34,7 @@ def pack_command(
     OUT/README.md, to go with it.
     """
     console = command_console()
-    with user_errors(console):
+    with training(console):
         packed = _pack(trained, out, base, round(megabytes * 1e6))
         console.print(
             f"{out}: {packed.size / 1e6:.1f} MB, {packed.bits_per_weight:.2f} bits a weight, "

@@ -14,13 +14,10 @@ from sql_env.agent.choice import POLICY_HELP, ModelOptions, build_policy
 from sql_env.commands.dataset_choice import choose_questions, load_split
 from sql_env.commands.evaluate import (
     ActionsOption,
-    Decoding,
     DecodingOption,
-    OldRedrawsOption,
     PromptOption,
-    check_redraws,
-    user_errors,
 )
+from sql_env.commands.old_names import OldRedraws
 
 if TYPE_CHECKING:
     from sql_env.models import QuestionRecord
@@ -49,8 +46,8 @@ def play_command(
     ] = False,
     prompt: PromptOption = None,
     actions: ActionsOption = None,
-    decoding: DecodingOption = Decoding.plain,
-    redraws: OldRedrawsOption = None,
+    decoding: DecodingOption = "plain",
+    redraws: OldRedraws = None,
     record: Annotated[
         Path | None, typer.Option(help="Append the episode to this file, as one JSON line.")
     ] = None,
@@ -64,14 +61,10 @@ def play_command(
     from sql_env.questions import database_path
 
     console = Console()
-    with user_errors():
-        check_redraws(redraws)
-        questions, db_dir = load_split(dataset, split)
-        chosen = _choose(questions, question_id, seed)
-        options = ModelOptions(
-            seed=seed or 0, prompt=prompt, actions=actions, decoding=decoding.value
-        )
-        player = build_policy(policy, questions, options) if policy else None
+    questions, db_dir = load_split(dataset, split)
+    chosen = _choose(questions, question_id, seed)
+    options = ModelOptions(seed=seed or 0, prompt=prompt, actions=actions, decoding=decoding)
+    player = build_policy(policy, questions, options) if policy else None
     screen = Screen(console, show_actions=player is not None)
     with SQLEnvironment(
         db_dir=db_dir, questions=[chosen], step_budget=step_budget, allow_last=not no_last

@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 from rich.console import Console
-from rich.markup import escape
+
+from sql_env.commands.errors import needs_extra
 
 console = Console(stderr=True)
-
-
-class RewardsChoice(StrEnum):
-    """When rewards are paid."""
-
-    DENSE = "dense"
-    END = "end"
 
 
 def serve(
@@ -64,12 +57,12 @@ def serve(
         typer.Option("--hide-gold", help="Never show the gold answer, not even after an episode."),
     ] = False,
     rewards: Annotated[
-        RewardsChoice,
+        Literal["dense", "end"],
         typer.Option(
             help="Pay every step, or the episode at its end: then no agent can find out about the "
             "answer from what a step was worth."
         ),
-    ] = RewardsChoice.DENSE,
+    ] = "dense",
     policy: Annotated[
         list[str] | None,
         typer.Option(
@@ -80,35 +73,29 @@ def serve(
     ] = None,
 ) -> None:
     """Serve the environment over WebSocket, and a page to play on at /web."""
-    from sql_env.agent.choice import PolicyChoiceError
-    from sql_env.questions import Dataset, QuestionLoadError
-    from sql_env.server.settings import ServerSettings, ServerSettingsError
+    from sql_env.questions import Dataset
+    from sql_env.server.settings import ServerSettings
 
-    try:
-        settings = ServerSettings(
-            host=host,
-            port=port,
-            workers=workers,
-            dataset=str(dataset) if dataset else None,
-            token=token,
-            allow_unauthenticated=allow_unauthenticated,
-            allow_hosts=tuple(allow_host or ()),
-            max_sessions=max_sessions,
-            idle_seconds=idle_seconds,
-            hide_gold=hide_gold,
-            rewards=rewards.value,
-            policies=tuple(policy or ()),
-        )
-        questions = (Dataset.at(dataset) if dataset else Dataset.embedded()).load()
-        listener = settings.listen()
-    except (ServerSettingsError, QuestionLoadError) as error:
-        raise _stop(str(error)) from error
+    settings = ServerSettings(
+        host=host,
+        port=port,
+        workers=workers,
+        dataset=str(dataset) if dataset else None,
+        token=token,
+        allow_unauthenticated=allow_unauthenticated,
+        allow_hosts=tuple(allow_host or ()),
+        max_sessions=max_sessions,
+        idle_seconds=idle_seconds,
+        hide_gold=hide_gold,
+        rewards=rewards,
+        policies=tuple(policy or ()),
+    )
+    questions = (Dataset.at(dataset) if dataset else Dataset.embedded()).load()
+    listener = settings.listen()
     try:
         from sql_env.server.app import run
     except ModuleNotFoundError as error:
-        raise _stop(
-            f"{error.name} is not installed: pip install '.[server]' in the project's folder"
-        ) from error
+        needs_extra("server", error)
 
     databases = len({record.database_name for record in questions})
     address = f"http://[{host.strip('[]')}]:{port}" if ":" in host else f"http://{host}:{port}"
@@ -124,12 +111,4 @@ def serve(
         )
 
     with listener:
-        try:
-            run(settings, listener, greet)
-        except PolicyChoiceError as error:
-            raise _stop(str(error)) from error
-
-
-def _stop(reason: str) -> typer.Exit:
-    console.print(f"[bold red]error:[/] {escape(reason)}", highlight=False, soft_wrap=True)
-    return typer.Exit(2)
+        run(settings, listener, greet)

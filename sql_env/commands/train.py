@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from sql_env.commands.errors import fail
-from sql_env.commands.training_run import is_main, run_sft, run_train
+from sql_env.commands.errors import needs_extra
+from sql_env.commands.training_run import run_sft, run_train
 
 if TYPE_CHECKING:
     from sql_env.training.config import GRPOConfig
@@ -53,7 +53,7 @@ def train_command(
     config.json, metrics.jsonl, transcripts.jsonl, checkpoints, plots and, at the end, the model.
     """
     console = command_console()
-    with user_errors(console):
+    with training(console):
         from sql_env.training.run_log import CONFIG, SFT, ResumeError
 
         if resume is None:
@@ -80,7 +80,7 @@ def sft_command(
     `sql-env train --set model_name=RUN/model` goes on from there.
     """
     console = command_console()
-    with user_errors(console):
+    with training(console):
         from sql_env.training.run_log import ResumeError
 
         if resume is None:
@@ -109,7 +109,7 @@ def demonstrations_command(
     `sql-env sft --set sft.demonstrations=FILE`.
     """
     console = command_console()
-    with user_errors(console):
+    with training(console):
         from sql_env.questions import load_questions
         from sql_env.training.data_loading import weighted_questions
         from sql_env.training.sft import play_demonstrations, save_demonstrations
@@ -158,38 +158,16 @@ def _config(
 
 
 @contextmanager
-def user_errors(console: Console) -> Iterator[None]:
-    """What a user can cause ends the command with a message instead of a traceback."""
+def training(console: Console) -> Iterator[None]:
+    """What may be missing or come in between is told with what to do about it."""
     try:
         _hush()
-        from sql_env.agent.conversation import ChatTemplateError, ContextWindowError
-        from sql_env.agent.loading import ModelLoadError
-        from sql_env.questions import QuestionLoadError
-        from sql_env.training.pipeline import TrainingMemoryError
-        from sql_env.training.run_log import ResumeError
-        from sql_env.training.settings import ConfigError
-
-        try:
-            yield
-        except (
-            ChatTemplateError,
-            ConfigError,
-            ContextWindowError,
-            ModelLoadError,
-            QuestionLoadError,
-            ResumeError,
-            TrainingMemoryError,
-        ) as error:
-            fail(str(error), quiet=console.quiet)
-        except KeyboardInterrupt:
-            console.print("interrupted: --resume RUN goes on from the last checkpoint")
-            raise typer.Exit(130) from None
+        yield
     except ModuleNotFoundError as error:
-        fail(
-            f"training needs the training extra ({error.name} is missing): "
-            "pip install '.[training]' in the project's folder",
-            quiet=console.quiet,
-        )
+        needs_extra("training", error)
+    except KeyboardInterrupt:
+        console.print("interrupted: --resume RUN goes on from the last checkpoint")
+        raise typer.Exit(130) from None
 
 
 def _hush() -> None:
@@ -205,5 +183,7 @@ def _hush() -> None:
 
 def command_console() -> Console:
     """Under `accelerate launch` only the main process speaks."""
+    from sql_env.training.config import is_main
+
     # Paths and commands are copied from the terminal: never break them.
     return Console(quiet=not is_main(), soft_wrap=True)

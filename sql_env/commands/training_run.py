@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
 def run_train(config: GRPOConfig, console: Console, *, resuming: bool) -> None:
     """GRPO, after SFT where the settings ask for it."""
     from sql_env.training.callbacks import GRPO_NEWS, ProgressCallback
+    from sql_env.training.config import is_main
     from sql_env.training.data_loading import load_for_training, load_training_questions
     from sql_env.training.pipeline import (
         build_trainer,
@@ -72,7 +72,7 @@ def run_sft(config: GRPOConfig, console: Console, *, resuming: bool) -> Path:
     from accelerate import PartialState
 
     from sql_env.training.callbacks import SFT_NEWS, ProgressCallback, SFTLogCallback
-    from sql_env.training.config import is_sharded
+    from sql_env.training.config import is_main, is_sharded
     from sql_env.training.data_loading import load_for_training
     from sql_env.training.resuming import change_settings
     from sql_env.training.run_log import MODEL, RunLog
@@ -123,6 +123,7 @@ def _sft_first(config: GRPOConfig, console: Console, resuming: bool) -> str:
     """The model that GRPO starts from; what an earlier process did of SFT stays done."""
     import torch
 
+    from sql_env.training.config import is_main
     from sql_env.training.run_log import CONFIG, SFT, RunLog
     from sql_env.training.sft import release_memory
 
@@ -151,8 +152,3 @@ def _save_whole(folder: Path, model: Any, tokenizer: Any, prompt: Prompt) -> Non
     prompt.save(unfinished)
     shutil.rmtree(folder, ignore_errors=True)
     unfinished.rename(folder)
-
-
-def is_main() -> bool:
-    """Whether this is the first of the processes that `accelerate launch` starts."""
-    return os.environ.get("RANK", "0") == "0"

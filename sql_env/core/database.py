@@ -16,6 +16,7 @@ from time import monotonic
 
 import apsw
 
+from sql_env.core.errors import UserError
 from sql_env.core.query_result import Cell, ErrorKind, Limits, QueryResult, Row
 from sql_env.core.sandbox import MOST_BYTES_KEPT, Sandbox, connect
 from sql_env.core.schema import (
@@ -48,7 +49,7 @@ MOST_FILES = 512
 TOO_LONG = "(too long to show)"
 
 
-class DatabaseOpenError(ValueError):
+class DatabaseOpenError(UserError, ValueError):
     """A database that cannot be used; the message names the path and what to do."""
 
 

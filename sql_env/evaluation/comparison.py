@@ -9,10 +9,11 @@ from statistics import fmean
 from typing import Any
 
 from sql_env.agent.episodes import EpisodeResult
+from sql_env.core.errors import UserError
 from sql_env.evaluation.statistics import Interval, bootstrap, newcombe, permutation_p
 
 
-class ComparisonError(ValueError):
+class ComparisonError(UserError, ValueError):
     """The runs have no question in common."""
 
 

@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 from sql_env.agent.episodes import EpisodeResult
 from sql_env.agent.playing import PlannedEpisode, play
 from sql_env.agent.policies import BatchPolicy, Policy
+from sql_env.core.errors import UserError
 from sql_env.environment import SQLEnvironment
 
 LARGEST_CHUNK = 16
@@ -24,7 +25,7 @@ CLIENT_PORT = 10001  # Ray's default
 RETRIES = 3  # of a chunk whose worker died
 
 
-class ClusterError(RuntimeError):
+class ClusterError(UserError, RuntimeError):
     """There is no such cluster; the message says what was tried."""
 
 

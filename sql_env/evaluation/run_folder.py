@@ -15,7 +15,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from sql_env.agent.choice import Decoding
 from sql_env.agent.episodes import EpisodeResult
+from sql_env.core.errors import UserError
 from sql_env.evaluation.green_agent import EvaluationResult
 from sql_env.models import QuestionRecord
 
@@ -26,7 +28,7 @@ LEARNING_CURVE = "metrics.jsonl"  # a training run keeps it beside the episodes
 LONE_SURROGATES = "backslashreplace"
 
 
-class RunError(ValueError):
+class RunError(UserError, ValueError):
     """A run folder that cannot be used; the message says which file and what to do."""
 
 
@@ -59,7 +61,7 @@ class RunConfig:
     top_p: float = 1.0
     body: dict[str, Any] = field(default_factory=dict)
     price: str | None = None
-    decoding: str = "plain"
+    decoding: Decoding = "plain"
     max_new_tokens: int = 256
     batch_size: int | None = None
     dtype: str = "float32"

@@ -8,12 +8,13 @@ import re
 import socket
 from dataclasses import asdict, dataclass, field
 
+from sql_env.core.errors import UserError
 from sql_env.environment import Rewards
 
 _HOST_PATTERN = re.compile(r"(\*\.)?[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*")
 
 
-class ServerSettingsError(ValueError):
+class ServerSettingsError(UserError, ValueError):
     """Settings that a server must not start with; the message says what to change."""
 
 

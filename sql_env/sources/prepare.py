@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
 
 from sql_env.models import QuestionRecord
 from sql_env.sources.enrich import LeftOut, enrich
-from sql_env.sources.raw import RawQuestion, Source, SourceError, name_some
+from sql_env.sources.raw import RawQuestion, Source, SourceError, SplitBy, name_some
 from sql_env.sources.spider import CORE_DATABASES, TRAINING_PARTS
 from sql_env.sources.splitting import hold_out_databases, split_by_database, split_by_question
 from sql_env.sql.normal_form import normalised_sql
 
-SplitBy = Literal["question", "database", "none"]
 _NAMED = 10
 
 

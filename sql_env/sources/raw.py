@@ -5,15 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+from sql_env.core.errors import UserError
 from sql_env.core.suggestions import nearest
 from sql_env.models import Difficulty
+
+SplitBy = Literal["question", "database", "none"]
+"""What train and eval do not share."""
 
 _NAMES_LISTED = 20
 
 
-class SourceError(ValueError):
+class SourceError(UserError, ValueError):
     """A source that cannot be used; the message has the path and the next thing to try."""
 
 

@@ -12,13 +12,14 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from sql_env.core.errors import UserError
 from sql_env.models import QuestionRecord
 from sql_env.sources.raw import SourceError
 
 MANIFEST = "manifest.json"
 
 
-class DatasetWriteError(OSError):
+class DatasetWriteError(UserError, OSError):
     """The dataset could not be written; what was there before is still there."""
 
 

@@ -20,10 +20,10 @@ from sql_env.core.reward import RewardConfig
 from sql_env.environment import SQLEnvironment
 from sql_env.models import QuestionRecord
 from sql_env.questions import Dataset
-from sql_env.renames import renamed_settings
 from sql_env.training.demonstrations import DemonstrationMix
 from sql_env.training.passthrough import build_trl
 from sql_env.training.presets import PRESETS
+from sql_env.training.renames import renamed_settings
 from sql_env.training.settings import (
     ConfigError,
     check_fields,
@@ -416,6 +416,11 @@ class GRPOConfig:
             "use_cpu": self.device == "cpu",
             "gradient_checkpointing": self.gradient_checkpointing,
         }
+
+
+def is_main() -> bool:
+    """Whether this is the first of the processes that `accelerate launch` starts."""
+    return os.environ.get("RANK", "0") == "0"
 
 
 def is_sharded() -> bool:

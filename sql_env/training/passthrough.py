@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import types
 from collections.abc import Mapping
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
+from sql_env.core.suggestions import nearest
 from sql_env.training.settings import ConfigError, number
 
 Arguments = TypeVar("Arguments")
@@ -48,7 +48,7 @@ def build_trl(
     for field, value in given.items():
         setting = f"{name}.{field}"
         if field not in known:
-            near = difflib.get_close_matches(field, known, n=1)
+            near = nearest(field, known)
             hint = f"the nearest field is {name}.{near[0]}" if near else "see TRL's documentation"
             raise ConfigError(f"TRL's {kind.__name__} has no field {field!r}: {hint}")
         if field in FIXED:

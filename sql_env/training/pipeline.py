@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from sql_env.agent.playing import ran_out_of_memory
 from sql_env.agent.policies import RandomPolicy
+from sql_env.core.errors import UserError
 from sql_env.evaluation.green_agent import EvaluationResult, evaluate
 from sql_env.models import QuestionRecord
 from sql_env.training.config import GRPOConfig
@@ -36,7 +37,7 @@ BASELINE_EPISODES = 8
 PLAYED_TOGETHER = 64
 
 
-class TrainingMemoryError(MemoryError):
+class TrainingMemoryError(UserError, MemoryError):
     """The memory was not enough; the message says which numbers to lower."""
 
 

@@ -27,6 +27,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from sql_env.core.errors import UserError
 from sql_env.provenance import current_commit, current_machine, current_versions, now
 from sql_env.training.config import GRPOConfig
 from sql_env.training.settings import ConfigError
@@ -39,7 +40,7 @@ DEMONSTRATIONS_FILE, CORRECTIONS_FILE = "demonstrations.jsonl", "corrections.jso
 CHANGES = "changes.jsonl"
 
 
-class ResumeError(ValueError):
+class ResumeError(UserError, ValueError):
     """A run that cannot be resumed; the message says why and what to do."""
 
 

@@ -10,10 +10,11 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
+from sql_env.core.errors import UserError
 from sql_env.core.suggestions import did_you_mean
 
 
-class ConfigError(ValueError):
+class ConfigError(UserError, ValueError):
     """A setting that cannot be used; the message names the field, the value and what is allowed."""
 
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 import dataclasses
 import gc
 import json
-import os
 import random
 import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -28,7 +27,7 @@ from sql_env.agent.prompts import Prompt, tool_call
 from sql_env.environment import SQLEnvironment
 from sql_env.models import QuestionRecord
 from sql_env.questions import QuestionLoadError, load_questions
-from sql_env.training.config import GRPOConfig
+from sql_env.training.config import GRPOConfig, is_main
 from sql_env.training.dagger import corrections
 from sql_env.training.data_loading import check_splits, weighted_questions
 from sql_env.training.demonstrations import Demonstration, Demonstrations, Turn
@@ -71,7 +70,7 @@ def train_sft(
     folder = Path(config.output_dir)
     # A split that is not there is refused now, not after hours of SFT.
     to_play = asked.to_play if settings.dagger_epochs else ()
-    if not resume and _is_main():
+    if not resume and is_main():
         _clear(folder)
 
     def first() -> list[Demonstration]:
@@ -285,17 +284,12 @@ def _clear(folder: Path) -> None:
         (folder / name).unlink(missing_ok=True)
 
 
-def _is_main() -> bool:
-    """Under `accelerate launch` the first process writes."""
-    return os.environ.get("RANK", "0") == "0"
-
-
 def _kept(path: Path, make: Callable[[], list[Demonstration]], resume: bool) -> list[Demonstration]:
     """What a killed run kept in `path`, or what `make` gives, kept there."""
     if resume and path.is_file():
         return load_demonstrations(path)
     made = make()
-    if _is_main():
+    if is_main():
         save_demonstrations(made, path)
     return made
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from string import Formatter
 from typing import Any
 
+from sql_env.core.errors import UserError
 from sql_env.core.suggestions import did_you_mean, nearest
 from sql_env.worlds import values
 from sql_env.worlds.english import Saying, Verb
@@ -28,7 +29,7 @@ _NAME = re.compile(r"[a-z][a-z0-9_]*")
 _NEEDED: Any = object()
 
 
-class DomainError(ValueError):
+class DomainError(UserError, ValueError):
     """A domain file that cannot be used; the message names the file, the key and what it takes."""
 
 

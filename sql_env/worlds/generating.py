@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import get_args
 
 from sql_env.core.database import QueryResult, open_database, release
+from sql_env.core.errors import UserError
 from sql_env.models import Difficulty
 from sql_env.worlds.building import build_world
 from sql_env.worlds.checks import Judge, hardness_of
@@ -34,7 +35,7 @@ _PARALLEL_FROM = 2_000  # questions; below this, starting processes costs more t
 _PATIENCE = 400  # candidates turned down in a row before literals alone may differ
 
 
-class GenerationError(RuntimeError):
+class GenerationError(UserError, RuntimeError):
     """The data asked for cannot be made; the message says why and what to try."""
 
 

@@ -119,14 +119,6 @@ def test_guided_decoding_replaces_turns_and_says_so(
     assert json.loads((run / "config.json").read_text())["decoding"] == "guided"
 
 
-def test_the_old_option_says_what_became_of_it(
-    music_dir: Path, model_dir: Path, tmp_path: Path
-) -> None:
-    done = evaluate(music_dir, tmp_path, model_dir, "--redraws", "8")
-    assert done.exit_code == 2
-    assert "--decoding guided" in done.output
-
-
 def test_sampling_repeats_with_its_seed(music_dir: Path, model_dir: Path, tmp_path: Path) -> None:
     for name, seed in (("first", "1"), ("again", "1"), ("other", "2")):
         evaluate(

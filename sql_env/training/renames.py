@@ -1,12 +1,9 @@
-"""What had another name in version 0.1, told to whoever still uses it; goes with version 0.3."""
+"""What settings of version 0.1 are called now. To be deleted after version 0.2."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import Any
-
-COMMANDS = {"warmup": "sft", "trajectories": "demonstrations"}
-"""Commands of `sql-env`."""
 
 SETTINGS = {
     "warmup.first": "sft.first",

@@ -1,23 +1,11 @@
-"""Whoever uses a name of version 0.1 is told the one of today."""
+"""Whoever uses a setting of version 0.1 is told its name of today."""
 
 from __future__ import annotations
 
 import pytest
-from typer.main import get_command
-from typer.testing import CliRunner
 
-from sql_env.cli import app
-from sql_env.renames import COMMANDS
 from sql_env.training.config import GRPOConfig
 from sql_env.training.settings import ConfigError
-
-
-@pytest.mark.parametrize(("old", "new"), COMMANDS.items())
-def test_a_renamed_command_tells_its_name(old: str, new: str) -> None:
-    outcome = CliRunner().invoke(app, [old, "--preset", "cpu"])
-    assert outcome.exit_code == 2
-    assert f"sql-env {old} is called sql-env {new} now" in outcome.output
-    assert new in get_command(app).commands  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(
