@@ -13,6 +13,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from copy import copy
+from dataclasses import replace
 from enum import StrEnum
 from functools import lru_cache
 from pathlib import Path
@@ -42,6 +43,7 @@ from sql_env.questions import Dataset, database_path, load_questions
 
 SAMPLE_ROWS = 5
 LAST_RESULT = "@last"
+GOLD_PATIENCE = 10  # times the limit of an agent's query
 Rewards = Literal["dense", "end"]
 ACTION_TYPES = ("DESCRIBE", "SAMPLE", "QUERY", "ANSWER")
 
@@ -83,9 +85,10 @@ def _database_path(db_dir: Path, name: str) -> Path:
 def _gold_for(file: FileIdentity, sql: str, limits: Limits) -> Gold:
     """Gold results are needed again and again (16 rollouts of one question): run each once.
 
-    A database that was replaced is another file and has another gold.
+    A database that was replaced is another file and has another gold. It is trusted, and a question
+    must not be lost to a busy machine: it may take longer than an agent's query.
     """
-    database = open_database(file.path, limits)
+    database = open_database(file.path, replace(limits, seconds=GOLD_PATIENCE * limits.seconds))
     try:
         return build_gold(sql, database.query)
     finally:

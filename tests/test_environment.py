@@ -106,6 +106,21 @@ def test_a_mistake_is_an_observation_that_costs_a_step(
     assert act(env, "QUERY", "SELECT 1").error == ""
 
 
+def test_a_gold_query_may_take_longer_than_an_agents(music_dir: Path) -> None:
+    slow = (
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 3000000) "
+        "SELECT count(*) FROM n"
+    )
+    music = SQLEnvironment(music_dir / "questions", music_dir / "databases")
+    patient = next(r for r in music.questions if r.question_id == "music_count").model_copy(
+        update={"gold_sql": slow}
+    )
+    dataset = {"db_dir": music_dir / "databases", "questions": [patient]}
+    with SQLEnvironment(**dataset, limits=Limits(seconds=0.25)) as env:
+        env.reset()
+        assert "longer than 0.25 seconds" in act(env, "QUERY", slow).error
+
+
 def test_the_budget_ends_the_episode(env: SQLEnvironment) -> None:
     env.reset(question_id="music_count")
     for _ in range(6):
