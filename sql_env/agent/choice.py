@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -83,8 +82,6 @@ def build_policy(
     Raises:
         PolicyChoiceError: there is no such policy, or it cannot be had here.
     """
-    # Every episode records what did not parse; a warning for each would break the progress bar.
-    logging.getLogger("sql_env.agent.parsing").setLevel(logging.ERROR)
     kind, _, rest = choice.partition(":")
     if choice == "random":
         return RandomPolicy(options.seed)

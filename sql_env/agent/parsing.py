@@ -62,7 +62,7 @@ def format_action(action: SQLAction) -> str:
     return f"{action.action_type}: {action.argument}"
 
 
-def parse_model_output(text: str) -> SQLAction:
+def parse_model_output(text: str, *, warn: bool = True) -> SQLAction:
     """The action a model meant; when none is found, `QUERY` with the raw text, and a warning.
 
     Such a guess carries `metadata={"parsed": False}`; the environment answers it with an error.
@@ -74,7 +74,8 @@ def parse_model_output(text: str) -> SQLAction:
     try:
         return parse_action(text)
     except ActionParseError as error:
-        logger.warning("%s", error)
+        if warn:
+            logger.warning("%s", error)
         return SQLAction(action_type="QUERY", argument=text.strip(), metadata={"parsed": False})
 
 
@@ -105,7 +106,9 @@ def parse_turn(text: str) -> list[SQLAction]:
     spoken = _without_thoughts(text)
     found = list(_tool_calls(spoken))
     if not found:
-        found = [parse_model_output(part) for part in _parts(spoken)] or [parse_model_output(text)]
+        # No warnings: the environment answers, and the episode records, what was not understood.
+        parts = _parts(spoken) or [text]
+        found = [parse_model_output(part, warn=False) for part in parts]
     return [single for action in found for single in _one_table_each(action)]
 
 

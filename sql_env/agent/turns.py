@@ -118,7 +118,7 @@ class Dialogue:
 def meant(text: str, prompt: Prompt) -> tuple[list[SQLAction], list[SQLAction]]:
     """The actions that a turn means: those to play, and those it should not have held."""
     if not prompt.several:
-        return [parse_model_output(text)], []
+        return [parse_model_output(text, warn=False)], []
     actions = parse_turn(text)
     answers = [n for n, action in enumerate(actions) if n and action.action_type == "ANSWER"]
     end = answers[0] if answers else len(actions)

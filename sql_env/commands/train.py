@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -177,8 +176,6 @@ def _hush() -> None:
 
     disable_progress_bars()
     disable_progress_bar()
-    # A model that writes nonsense is told so by the environment; the share is in the metrics.
-    logging.getLogger("sql_env.agent.parsing").setLevel(logging.ERROR)
 
 
 def command_console() -> Console:

@@ -15,6 +15,7 @@ from typing import Any
 
 from anyio import to_thread
 from inspect_ai import Task, task
+from inspect_ai._util.error import PrerequisiteError
 from inspect_ai.dataset import MemoryDataset, Sample
 from inspect_ai.model import (
     ChatMessage,
@@ -43,7 +44,7 @@ def embedded(
     split: str = "eval", actions: Actions = "text", step_budget: int = 15, allow_last: bool = True
 ) -> Task:
     """The embedded databases and questions."""
-    return _task(Dataset.embedded(), split, actions, step_budget, allow_last)
+    return _task(None, split, actions, step_budget, allow_last)
 
 
 @task
@@ -55,17 +56,25 @@ def spider(
     allow_last: bool = True,
 ) -> Task:
     """A dataset folder: Spider as `sql-env data spider` prepares it, or any other."""
-    return _task(Dataset.at(Path(dataset)), split, actions, step_budget, allow_last)
+    return _task(Path(dataset), split, actions, step_budget, allow_last)
 
 
 def _task(
-    dataset: Dataset, split: str, actions: Actions, step_budget: int, allow_last: bool
+    folder: Path | None, split: str, actions: Actions, step_budget: int, allow_last: bool
 ) -> Task:
-    prompt = Prompt(actions=actions)
-    questions = dataset.load_split(split)
-    env = SQLEnvironment(
-        db_dir=dataset.db_dir, step_budget=step_budget, allow_last=allow_last, questions=questions
-    )
+    try:
+        dataset = Dataset.at(folder) if folder else Dataset.embedded()
+        prompt = Prompt(actions=actions)
+        questions = dataset.load_split(split)
+        env = SQLEnvironment(
+            db_dir=dataset.db_dir,
+            step_budget=step_budget,
+            allow_last=allow_last,
+            questions=questions,
+        )
+    except ValueError as error:
+        # The one error that Inspect prints as a line, not as a traceback.
+        raise PrerequisiteError(f"error: {error}") from error
     return Task(
         dataset=MemoryDataset([_sample(record) for record in questions], name=split),
         solver=explore(env, prompt),

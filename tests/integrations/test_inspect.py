@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -13,9 +14,7 @@ from inspect_ai import eval as inspect_eval
 from inspect_ai.log import EvalLog
 from inspect_ai.model import ModelOutput, ModelUsage, get_model
 
-from sql_env.agent.prompts import PromptError
 from sql_env.integrations.inspect import spider
-from sql_env.questions import QuestionLoadError
 
 TEXT = (
     "DESCRIBE: Singer",
@@ -116,11 +115,30 @@ def test_the_log_holds_nothing_of_the_gold_query(music_dir: Path, tmp_path: Path
     assert "from singer" not in shown.lower()
 
 
-def test_an_unknown_split_and_way_to_act_are_told(music_dir: Path) -> None:
-    with pytest.raises(QuestionLoadError, match="no split 'jazz'; choose from eval, train"):
-        spider(dataset=str(music_dir), split="jazz")
-    with pytest.raises(PromptError, match="'mime' is none of text, tools"):
-        spider(dataset=str(music_dir), split="train", actions="mime")  # type: ignore[arg-type]
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("argument", "said"),
+    [
+        ("split=jazz", "there is no split 'jazz'; choose from eval, train"),
+        ("actions=mime", "'mime' is none of text, tools"),
+        ("step_budget=0", "step_budget is 0: an episode needs at least one step"),
+        ("dataset=/nowhere", "/nowhere/questions: no such file: make a dataset with"),
+    ],
+)
+def test_a_wrong_argument_is_one_line(music_dir: Path, argument: str, said: str) -> None:
+    command = ["eval", "sql_env/spider", "--model", "mockllm/model", "--display", "plain"]
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "inspect_ai", *command),
+            *("-T", f"dataset={music_dir}", "-T", argument),
+        ],
+        env={**os.environ, "COLUMNS": "500"},
+        capture_output=True,
+        text=True,
+    )
+    (line,) = filter(None, done.stdout.splitlines() + done.stderr.splitlines())
+    assert line.startswith("error: ")
+    assert said in line
 
 
 @pytest.mark.slow
