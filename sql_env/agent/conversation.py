@@ -37,6 +37,7 @@ _TURNS = {
     "result": {"role": "tool", "content": "RESULTMARK"},
     "other result": {"role": "tool", "content": "OTHERMARK"},
 }
+_CALLED = ("system", "first", "action", "result", "other result")
 
 
 class ChatTemplateError(UserError, ValueError):
@@ -112,6 +113,11 @@ class ChatLayout:
             try:
                 *_, assistant_to_user, next_user_to_assistant = pieces(*whole)
             except ChatTemplateError:
+                if tools and example and _lays_out(tokenizer, options, *_CALLED):
+                    raise ChatTemplateError(
+                        f"the chat template of {tokenizer.name_or_path!r} takes one call of a "
+                        "tool a turn: use prompt v1 (--set prompt=v1), or --set actions=text"
+                    ) from None
                 raise error from None
         before_system, system_to_user, user_to_assistant = pieces("system", "first")
         end_id = _end_of_turn(tokenizer, assistant_to_user)
@@ -119,11 +125,10 @@ class ChatLayout:
         between: tuple[int, ...] = ()
         from_tool: tuple[int, ...] = ()
         if tools:
-            called = ("system", "first", "action", "result", "other result")
-            *_, to_tool, between, from_tool = pieces(*called)
+            *_, to_tool, between, from_tool = pieces(*_CALLED)
             silent = {**options, "tools": None}
-            untold = _pieces(tokenizer, silent, example, *called[:2], **pieces.keywords)
-            if system_to_user == untold[1]:
+            untold = _pieces(tokenizer, silent, example, *_CALLED[:2], **pieces.keywords)
+            if untold == [before_system, system_to_user, user_to_assistant]:
                 raise ChatTemplateError(
                     f"the chat template of {tokenizer.name_or_path!r} has no tools: play with "
                     "--actions text"
@@ -190,7 +195,7 @@ class ChatLayout:
         head, whole = write(turns, add_generation_prompt=True), write([*turns, turn])
         ending = self.tokenizer.decode([self.end_id])
         text, end, _ = whole.removeprefix(head).rpartition(ending)
-        if not whole.startswith(head) or not end:
+        if not whole.startswith(head) or not end or call["name"] not in text:
             raise ChatTemplateError(
                 f"the chat template of {self.tokenizer.name_or_path!r} does not write a call of a "
                 "tool behind its generation prompt: use --set actions=text"
@@ -228,7 +233,7 @@ def _pieces(
         text = tokenizer.apply_chat_template(
             messages, tokenize=False, add_generation_prompt=True, **options
         )
-    except TemplateError as error:
+    except (TemplateError, TypeError) as error:
         raise ChatTemplateError(
             f"the chat template of {tokenizer.name_or_path!r} refuses the turns "
             f"{', '.join(turn['role'] for turn in turns)}: {error}"
@@ -243,6 +248,15 @@ def _pieces(
             )
         cut.append(before)
     return [tuple(tokenizer.encode(piece, add_special_tokens=False)) for piece in [*cut, text]]
+
+
+def _lays_out(tokenizer: Any, options: dict[str, Any], *names: str) -> bool:
+    """Whether some turns can be laid out without the example."""
+    try:
+        _pieces(tokenizer, options, (), *names)
+    except ChatTemplateError:
+        return False
+    return True
 
 
 def _end_of_turn(tokenizer: Any, assistant_to_user: Sequence[int]) -> int:

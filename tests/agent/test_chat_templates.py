@@ -12,6 +12,9 @@ import pytest
 from transformers import GenerationConfig
 
 from sql_env.agent.conversation import ChatLayout, ChatTemplateError, Conversation
+from sql_env.agent.parsing import parse_turn
+from sql_env.agent.prompts import Prompt, PromptVersion, tool_call
+from sql_env.models import SQLAction
 
 SYSTEM, QUESTION = "Be brief.", "Question: how many?"
 TURNS = [("DESCRIBE: student", "id name"), ("QUERY: SELECT 1", "1")]
@@ -225,3 +228,58 @@ def test_what_cannot_hold_a_conversation_is_refused_in_one_line(
     with pytest.raises(ChatTemplateError, match=reason) as caught:
         ChatLayout.of(tokenizer)
     assert "\n" not in str(caught.value)
+
+
+# Qwen3.5 names the tools before the system prompt, and writes calls as XML.
+QWEN35 = Family("trl:qwen3_5_nothink", CHATML_MARKS, "<|im_end|>", "<|im_end|>")
+WITH_TOOLS = WORKS | {"Qwen3.5": QWEN35}
+
+
+@pytest.mark.parametrize(
+    ("name", "version"),
+    [
+        *(("Qwen2.5", "v1"), ("Qwen2.5", "v2"), ("Qwen3", "v1"), ("Qwen3", "v2")),
+        *(("Qwen3.5", "v1"), ("Qwen3.5", "v2"), ("Llama 3.1", "v1"), ("Llama 3.2", "v1")),
+    ],
+)
+def test_a_demonstrated_call_is_read_back_as_the_same_action(
+    tokenizer_of: Callable[[Family], Any], name: str, version: PromptVersion
+) -> None:
+    prompt = Prompt(version, "tools")
+    tokenizer = tokenizer_of(WITH_TOOLS[name])
+    layout = ChatLayout.of(tokenizer, **prompt.for_template)
+    for kind, argument in (("QUERY", "SELECT 'it''s', \"a\" FROM t"), ("ANSWER", "[]")):
+        action = SQLAction(action_type=kind, argument=argument)
+        written = layout.written_call(tool_call(action), prompt.tools)
+        assert [(a.action_type, a.argument) for a in parse_turn(written)] == [(kind, argument)]
+        # Marks of its own, such as <tool_call>, are single tokens in a demonstration too.
+        assert layout.encode(written) == tokenizer.encode(written.strip(), add_special_tokens=False)
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        *((name, "has no tools") for name in ("Llama 3", "Phi-4", "SmolLM2")),
+        ("Llama 3.1", "takes one call of a tool a turn: use prompt v1"),
+        ("Llama 3.2", "takes one call of a tool a turn: use prompt v1"),
+        *((name, "refuses the turns") for name in ("Gemma 2", "Gemma 3", "Mistral 0.1", "Llama 2")),
+        *((name, "does not keep a tool turn") for name in ("Phi-3", "Phi-3.5")),
+    ],
+)
+def test_templates_without_tools_are_refused_in_one_line(
+    tokenizer_of: Callable[[Family], Any], name: str, reason: str
+) -> None:
+    with pytest.raises(ChatTemplateError, match=reason) as caught:
+        ChatLayout.of(tokenizer_of(WORKS[name]), **Prompt("v2", "tools").for_template)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_template_that_leaves_calls_out_teaches_none(
+    tokenizer_of: Callable[[Family], Any],
+) -> None:
+    prompt = Prompt("v1", "tools")
+    tokenizer = tokenizer_of(WORKS["Qwen3"])
+    tokenizer.chat_template = tokenizer.chat_template.replace("message.tool_calls", "[]")
+    action = SQLAction(action_type="QUERY", argument="SELECT 1")
+    with pytest.raises(ChatTemplateError, match="does not write a call of a tool"):
+        ChatLayout.of(tokenizer).written_call(tool_call(action), prompt.tools)
