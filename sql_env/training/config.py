@@ -49,7 +49,6 @@ class LoraSettings:
 
     r: int = field(default=32, metadata={"min": 1})
     alpha: int = field(default=64, metadata={"min": 1})
-    target_modules: str = "all-linear"
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -61,7 +60,7 @@ class LoraSettings:
         return LoraConfig(
             r=self.r,
             lora_alpha=self.alpha,
-            target_modules=self.target_modules,
+            target_modules="all-linear",
             task_type="CAUSAL_LM",
         )
 
@@ -115,7 +114,6 @@ class GRPOConfig:
         train_split: the questions to train on, with weights as in `train*4+wide`; eval_split
             those to watch.
         max_questions: use only the first so many of the shuffled training questions.
-        allow_last: accept `ANSWER: @last`.
         end_on_repeat: end a training episode at an action that was played before. A policy that
             repeats a failed query learns that it leads nowhere, sooner. Capitals make no other.
         reward: `dense`, or `binary` for nothing but the terminal reward.
@@ -153,7 +151,6 @@ class GRPOConfig:
     train_split: str = "train"
     eval_split: str = "eval"
     max_questions: int | None = field(default=None, metadata={"min": 1})
-    allow_last: bool = True
     end_on_repeat: bool = False
     reward: Literal["dense", "binary"] = "dense"
 
@@ -168,7 +165,6 @@ class GRPOConfig:
     lora: LoraSettings | None = None
     precision: Precision = "auto"
     device: Literal["auto", "cpu"] = "auto"
-    gradient_checkpointing: bool = False
     compile_layers: bool = False
     trl: dict[str, Any] = field(default_factory=dict)
 
@@ -309,19 +305,19 @@ class GRPOConfig:
         return RewardConfig.binary() if self.reward == "binary" else RewardConfig()
 
     def environment(
-        self, questions: Sequence[QuestionRecord], *, allow_last: bool | None = None
+        self, questions: Sequence[QuestionRecord], *, allow_last: bool = True
     ) -> SQLEnvironment:
         """An environment with the run's databases, budget and reward.
 
         Args:
-            allow_last: accept `ANSWER: @last`; default: as the run does.
+            allow_last: accept `ANSWER: @last`.
         """
         return SQLEnvironment(
             db_dir=self.dataset.db_dir,
             questions=questions,
             step_budget=self.step_budget,
             reward=self.reward_config,
-            allow_last=self.allow_last if allow_last is None else allow_last,
+            allow_last=allow_last,
         )
 
     def resolved_precision(self) -> Literal["fp32", "bf16", "fp16"]:
@@ -414,7 +410,6 @@ class GRPOConfig:
             "bf16": precision == "bf16",
             "fp16": precision == "fp16",
             "use_cpu": self.device == "cpu",
-            "gradient_checkpointing": self.gradient_checkpointing,
         }
 
 

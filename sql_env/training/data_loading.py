@@ -18,7 +18,6 @@ from sql_env.questions import (
     load_questions,
 )
 from sql_env.training.config import GRPOConfig
-from sql_env.training.settings import ConfigError
 
 if TYPE_CHECKING:
     from datasets import Dataset as RowDataset
@@ -37,20 +36,12 @@ def load_for_training(config: GRPOConfig) -> tuple[Any, Any]:
         torch.manual_seed(config.seed)
     # Weights that are trained stay float32; those under an adapter may be as small as they like.
     kinds = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
-    try:
-        model, tokenizer = load_model_and_tokenizer(
-            config.model_name,
-            dtype=kinds[config.resolved_precision()] if config.lora else "float32",
-            device="cpu" if config.device == "cpu" else None,
-            lora=config.lora.to_peft() if config.lora else None,
-        )
-    except ValueError as error:
-        if config.lora is None or "arget modules" not in str(error):
-            raise
-        raise ConfigError(
-            f"lora.target_modules is {config.lora.target_modules!r}: the model has no such layers; "
-            "leave it out (all-linear), or name some, such as q_proj"
-        ) from error
+    model, tokenizer = load_model_and_tokenizer(
+        config.model_name,
+        dtype=kinds[config.resolved_precision()] if config.lora else "float32",
+        device="cpu" if config.device == "cpu" else None,
+        lora=config.lora.to_peft() if config.lora else None,
+    )
     # A template that is of no use is refused now, not after demonstrations are played.
     ChatLayout.of(tokenizer, model, **config.prompt_of_run.for_template, **config.template_kwargs)
     if config.compile_layers:

@@ -167,7 +167,7 @@ def _evaluate(
             seed=config.seed,
             samples=1,
             step_budget=config.step_budget,
-            allow_last=config.allow_last,
+            allow_last=True,
             max_new_tokens=config.max_new_tokens,
             device="cpu",
             commit=current_commit(),

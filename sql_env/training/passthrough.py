@@ -44,7 +44,9 @@ def build_trl(
     """
     hints = get_type_hints(kind)
     known = {item.name for item in dataclasses.fields(kind) if item.init}  # type: ignore[arg-type]
-    values: dict[str, Any] = {"report_to": "none", "disable_tqdm": True, **defaults}
+    quiet = {"report_to": "none", "disable_tqdm": True}
+    # TRL's default is to recompute; where the memory is enough that only takes time.
+    values: dict[str, Any] = {**quiet, "gradient_checkpointing": False, **defaults}
     for field, value in given.items():
         setting = f"{name}.{field}"
         if field not in known:

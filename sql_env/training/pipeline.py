@@ -178,7 +178,7 @@ def reward_points(rows: Sequence[dict[str, Any]]) -> list[RewardPoint]:
 def _what_to_lower(config: GRPOConfig, log: RunLog) -> str:
     checkpoint = log.last_checkpoint()
     kept = f"The last checkpoint, {checkpoint}, is whole" if checkpoint else "No checkpoint yet"
-    more = [] if config.gradient_checkpointing else ["set gradient_checkpointing=true"]
+    more = [] if config.to_trl().gradient_checkpointing else ["set trl.gradient_checkpointing=true"]
     more += [] if config.lora else ["train an adapter (lora.r=32)"]
     return (
         "out of memory. Lower one of these: "

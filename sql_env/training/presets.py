@@ -16,7 +16,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "max_context_tokens": 2048,
         "learning_rate": 2e-5,
         "lora": {"r": 32, "alpha": 64},
-        "gradient_checkpointing": True,
+        "trl": {"gradient_checkpointing": True},
     },
     # Two cores and patience: a model that needs no hub, short turns, few episodes.
     "cpu": {
