@@ -60,6 +60,21 @@ class Subject:
         """The conditions as said of many: `are from Norway and are older than 50`."""
         return f" {word} ".join(saying.predicate(True) for saying in self.sayings)
 
+    @property
+    def words(self) -> dict[str, str]:
+        """What sentences call it."""
+        words = {
+            "np": self.phrase(),
+            "one": self.phrase(many=False),
+            "noun": self.noun,
+            "plain": self.plain,
+            "vp": self.predicate(),
+            "who": self.table.who,
+            "names": names_of(self.table),
+            "name": names_of(self.table, False),
+        }
+        return words | {"short": words["np"]} if self.is_short else words
+
     def either(self) -> str:
         """The noun with its conditions as alternatives."""
         clauses = " or ".join(

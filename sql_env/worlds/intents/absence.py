@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sql_env.worlds.english import Saying
 from sql_env.worlds.intents.base import Asker, Draft, NotOffered, intent, need
-from sql_env.worlds.intents.nested import NAMES_PHRASINGS, names_words
+from sql_env.worlds.intents.nested import NAMES_PHRASINGS
 from sql_env.worlds.query import Query, at
 from sql_env.worlds.subjects import display_sql, names_of
 from sql_env.worlds.world import Relation
@@ -106,4 +106,4 @@ def with_such(ask: Asker) -> Draft:
     query.where = [f"{at(0, table.key_name)} IN ({inner.sql})"]
     things = ask.subject(target, condition.saying).phrase(many=False)
     saying = Saying("verb", f"{relation.verb.spec} at least one {things}")
-    return ask.draft(query, differs=differs, **names_words(ask, table, saying))
+    return ask.draft(query, ask.subject(table, saying), differs=differs)

@@ -27,18 +27,15 @@ def _aggregate(ask: Asker, condition_share: float) -> Draft:
     function = aggregate_of(ask, column)
     subject = ask.subject(table)
     query = Query([table], [f"{function}({at(0, column)})"])
-    differs = []
+    differs: list[str] = []
     if ask.rng.random() < condition_share:
-        condition = need(ask.condition(table, without=(column, *table.display)))
-        differs.append(query.sql)
-        query.where.append(condition.sql())
-        subject = subject.narrowed(condition.saying)
+        subject, differs = ask.narrowed(query, subject, without=(column, *table.display))
     words = column.spec.words[0]
     return ask.draft(
         query,
+        subject,
         differs=differs,
         agg=f"{ask.one_of(*AGGREGATES[function])} {words}",
-        np=subject.phrase(),
     )
 
 
@@ -86,15 +83,12 @@ def several_aggregates(ask: Asker) -> Draft:
     functions = ask.rng.sample(["avg", "max", "min"], ask.rng.choice((2, 2, 3)))
     query = Query([table], [f"{function}({at(0, column)})" for function in functions])
     subject = ask.subject(table)
-    differs = []
+    differs: list[str] = []
     if ask.rng.random() < 0.6:
-        condition = need(ask.condition(table, without=(column, *table.display)))
-        differs.append(query.sql)
-        query.where.append(condition.sql())
-        subject = subject.narrowed(condition.saying)
+        subject, differs = ask.narrowed(query, subject, without=(column, *table.display))
     words = {"avg": "average", "max": "maximum", "min": "minimum"}
     aggs = f"{listing([words[f] for f in functions])} {column.spec.words[0]}"
-    return ask.draft(query, differs=differs, aggs=aggs, np=subject.phrase())
+    return ask.draft(query, subject, differs=differs, aggs=aggs)
 
 
 @intent(
@@ -112,16 +106,13 @@ def two_averages(ask: Asker) -> Draft:
     second = need(ask.column(table, "number", without=[first]))
     query = Query([table], [f"avg({at(0, first)})", f"avg({at(0, second)})"])
     subject = ask.subject(table)
-    differs = []
+    differs: list[str] = []
     if ask.rng.random() < 0.5:
-        condition = need(ask.condition(table, without=(first, second, *table.display)))
-        differs.append(query.sql)
-        query.where.append(condition.sql())
-        subject = subject.narrowed(condition.saying)
+        subject, differs = ask.narrowed(query, subject, without=(first, second, *table.display))
     return ask.draft(
         query,
+        subject,
         differs=differs,
         first=first.spec.words[0],
         second=second.spec.words[0],
-        np=subject.phrase(),
     )

@@ -172,6 +172,20 @@ class Asker:
     ) -> Condition | None:
         return random_condition(table, self.rng, forms=forms, without=tuple(without), share=share)
 
+    def narrowed(
+        self,
+        query: Query,
+        subject: Subject,
+        *,
+        without: Sequence[WorldColumn] = (),
+        share: tuple[float, float] = (0.03, 0.7),
+    ) -> tuple[Subject, list[str]]:
+        """Put a condition into a query and its words; also the query that must then differ."""
+        condition = need(self.condition(subject.table, without=without, share=share))
+        before = query.sql
+        query.where.append(condition.sql())
+        return subject.narrowed(condition.saying), [before]
+
     # -- relations ---------------------------------------------------------------------------
 
     def relation(
@@ -210,8 +224,20 @@ class Asker:
 
     # -- writing -----------------------------------------------------------------------------
 
-    def draft(self, query: Query, *, differs: Sequence[str] = (), **words: str) -> Draft:
-        """Finish a query, with the probe for ties where it has a LIMIT."""
+    def draft(
+        self,
+        query: Query,
+        subject: Subject | None = None,
+        /,
+        *,
+        differs: Sequence[str] = (),
+        **words: str,
+    ) -> Draft:
+        """Finish a query, with the probe for ties where it has a LIMIT.
+
+        Args:
+            subject: what it asks about; its own words count where `words` has no others.
+        """
         canonical = query.sql
         query.flip(self.rng)
         ties, limit = "", 0
@@ -219,7 +245,8 @@ class Asker:
             keys = [key.removesuffix(" DESC").removesuffix(" ASC") for key in query.order]
             ties = replace(query, select=keys, distinct=False, limit=query.limit + 1).sql
             limit = query.limit
-        return Draft(query.sql, words, tuple(differs), ties, limit, canonical)
+        every = {**subject.words, **words} if subject else words
+        return Draft(query.sql, every, tuple(differs), ties, limit, canonical)
 
     def one_of(self, *options: str) -> str:
         return self.rng.choice(options)

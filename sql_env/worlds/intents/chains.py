@@ -5,10 +5,10 @@ from __future__ import annotations
 from sql_env.worlds.english import Saying, with_article
 from sql_env.worlds.intents.aggregates import AGGREGATES
 from sql_env.worlds.intents.base import Asker, Draft, intent, need
-from sql_env.worlds.intents.filtering import COUNT_PHRASINGS, count_words
+from sql_env.worlds.intents.filtering import COUNT_PHRASINGS
 from sql_env.worlds.intents.joins import JOIN_LIST_PHRASINGS, related
 from sql_env.worlds.query import Query, at
-from sql_env.worlds.subjects import Subject, display_sql, names_of
+from sql_env.worlds.subjects import Subject, display_sql
 from sql_env.worlds.world import Relation
 
 
@@ -55,12 +55,8 @@ def _listed(ask: Asker, tables: int) -> Draft:
     bare, subject = followed
     return ask.draft(
         query,
+        subject,
         differs=[bare],
-        names=names_of(table),
-        np=subject.phrase(),
-        plain=subject.plain,
-        who=table.who,
-        vp=subject.predicate(),
     )
 
 
@@ -81,7 +77,7 @@ def chain_count(ask: Asker) -> Draft:
     count = f"count(DISTINCT {key})" if first.many or second.many else "count(*)"
     query = Query([first.source], [count])
     plain, subject = need(_followed(ask, query, first, second))
-    return ask.draft(query, differs=[plain], **count_words(subject))
+    return ask.draft(query, subject, differs=[plain])
 
 
 @intent(
@@ -100,4 +96,4 @@ def chain_aggregate(ask: Asker) -> Draft:
     query = Query([chain[0].source], [f"{function}({at(0, column)})"])
     bare, subject = need(_followed(ask, query, *chain))
     agg = f"{ask.one_of(*AGGREGATES[function])} {column.spec.words[0]}"
-    return ask.draft(query, differs=[bare], agg=agg, np=subject.phrase())
+    return ask.draft(query, subject, differs=[bare], agg=agg)

@@ -10,8 +10,8 @@ from sql_env.worlds.intents.absence import refers_always
 from sql_env.worlds.intents.aggregates import AGGREGATES, aggregate_of
 from sql_env.worlds.intents.base import ORDERABLE, Asker, Draft, NotOffered, need, superlative
 from sql_env.worlds.intents.existing import existing_intent
-from sql_env.worlds.intents.filtering import COUNT_PHRASINGS, count_words
-from sql_env.worlds.intents.nested import NAMES_PHRASINGS, names_words, of_the_first
+from sql_env.worlds.intents.filtering import COUNT_PHRASINGS
+from sql_env.worlds.intents.nested import NAMES_PHRASINGS, of_the_first
 from sql_env.worlds.intents.ordering import (
     SUPERLATIVE_PHRASINGS,
     TOP_PHRASINGS,
@@ -140,7 +140,7 @@ def count_of_the_extreme(ask: Asker) -> Draft:
     """How many have to do with the one that is first in something."""
     table, condition, saying, ties = need(of_the_first(ask))
     query = Query([table], ["count(*)"], where=[condition])
-    return Draft(query.sql, count_words(ask.subject(table, saying)), (), ties, 1)
+    return Draft(query.sql, ask.subject(table, saying).words, (), ties, 1)
 
 
 def _more_than(column: WorldColumn, up: bool, other: str) -> Saying:
@@ -165,7 +165,7 @@ def _beyond_the_first(ask: Asker, counted: bool) -> Draft:
     query = Query([table], ["count(*)"] if counted else display_sql(table))
     query.where = [f"{at(0, column)} {'>' if up else '<'} ({inner.sql})"]
     saying = _more_than(column, up, f"the {superlative(key, ask.subject(table), top)}")
-    words = count_words(ask.subject(table, saying)) if counted else names_words(ask, table, saying)
+    words = ask.subject(table, saying).words
     return Draft(query.sql, words, (), ask.draft(inner).ties, 1)
 
 

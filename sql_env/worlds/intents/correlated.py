@@ -6,7 +6,7 @@ from typing import Any
 
 from sql_env.worlds.english import Saying, with_article
 from sql_env.worlds.intents.base import Asker, Draft, NotOffered, intent, need, superlative
-from sql_env.worlds.intents.nested import NAMES_PHRASINGS, names_words
+from sql_env.worlds.intents.nested import NAMES_PHRASINGS
 from sql_env.worlds.partners import partners
 from sql_env.worlds.query import Query, at
 from sql_env.worlds.subjects import display_sql, names_of
@@ -45,15 +45,12 @@ def above_own_group(ask: Asker) -> Draft:
     subject = ask.subject(table)
     return ask.draft(
         query,
-        np=subject.plain,
-        one=subject.noun,
+        subject,
         column=column.spec.words[0],
         a_column=with_article(column.spec.words[0]),
         group=group.spec.words[0],
         side="above" if up else "below",
         comparative="higher" if up else "lower",
-        names=names_of(table),
-        name=names_of(table, False),
     )
 
 
@@ -116,7 +113,7 @@ def _exists(ask: Asker, relation: Relation, negated: bool) -> Draft:
     else:
         some = with_article(things.phrase(many=False))
         saying = Saying("verb", f"{relation.verb.spec} {some}")
-    return ask.draft(query, differs=differs, **names_words(ask, table, saying))
+    return ask.draft(query, ask.subject(table, saying), differs=differs)
 
 
 @intent("hard", *NAMES_PHRASINGS)
@@ -153,11 +150,8 @@ def count_with_zero(ask: Asker) -> Draft:
     subject = ask.subject(table)
     things = ask.subject(target).plain
     words = {
-        "one": subject.noun,
-        "np": subject.plain,
+        **subject.words,
         "things": things,
-        "name": names_of(table, False),
-        "names": names_of(table),
         "its_own": partners(relation, things, many=False).removeprefix("the "),
         "their_own": partners(relation, things, many=True).removeprefix("the "),
     }
@@ -191,9 +185,7 @@ def extreme_of_group(ask: Asker) -> Draft:
     subject = ask.subject(table)
     return ask.draft(
         query,
-        names=names_of(table),
-        name=names_of(table, False),
-        np=subject.plain,
+        subject,
         best=superlative(column, subject, top),
         group=group.spec.words[0],
     )

@@ -71,10 +71,9 @@ def several_ordered(ask: Asker) -> Draft:
     subject = ask.subject(table)
     return ask.draft(
         query,
+        subject,
         columns=columns,
         column=column,
-        np=subject.plain,
-        one=subject.noun,
         how=direction_words(key, down),
         sorted=ask.one_of("sorted", "ordered"),
     )
@@ -98,11 +97,10 @@ def several_filtered(ask: Asker) -> Draft:
     subject = ask.subject(table, condition.saying)
     return ask.draft(
         query,
+        subject,
         differs=[bare],
         columns=columns,
         column=column,
-        np=subject.phrase(),
-        one=subject.phrase(many=False),
     )
 
 

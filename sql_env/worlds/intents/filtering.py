@@ -6,7 +6,7 @@ from sql_env.worlds.condition_forms import Condition
 from sql_env.worlds.english import plural
 from sql_env.worlds.intents.base import ORDERABLE, Asker, Draft, NotOffered, intent, need
 from sql_env.worlds.query import Query, at
-from sql_env.worlds.subjects import Subject, display_sql, names_of
+from sql_env.worlds.subjects import display_sql, names_of
 from sql_env.worlds.world import WorldTable
 
 LIST_PHRASINGS = (
@@ -36,14 +36,7 @@ def _filtered_list(
             differs.append(Query([table], display_sql(table), where=[condition.sql()]).sql)
         query.where.append(condition.sql())
     subject = ask.subject(table, *(c.saying for c in conditions))
-    words = {
-        "names": names_of(table),
-        "name": names_of(table, False),
-        "np": subject.phrase(),
-        "plain": subject.plain,
-        "vp": subject.predicate(),
-        "one": subject.phrase(many=False),
-    }
+    words = subject.words
     if not several:
         words["clause"] = subject.sayings[0].clause(table.who)
     return ask.draft(query, differs=differs, **words)
@@ -127,15 +120,10 @@ def filtered_columns(ask: Asker) -> Draft:
     word = ask.one_of(*column.spec.words)
     return ask.draft(
         query,
+        subject,
         differs=differs,
-        names=names_of(table),
-        name=names_of(table, False),
         columns=plural(word),
         column=word,
-        np=subject.phrase(),
-        one=subject.phrase(many=False),
-        plain=subject.plain,
-        vp=subject.predicate(),
     )
 
 
@@ -160,13 +148,7 @@ def _filtered_count(ask: Asker, number: int) -> Draft:
     query = Query([table], ["count(*)"], where=[c.sql() for c in conditions])
     differs = [Query([table], ["count(*)"], where=[c.sql()]).sql for c in conditions]
     subject = ask.subject(table, *(c.saying for c in conditions))
-    return ask.draft(query, differs=differs if number > 1 else (), **count_words(subject))
-
-
-def count_words(subject: Subject) -> dict[str, str]:
-    """The words for `COUNT_PHRASINGS`."""
-    words = {"np": subject.phrase(), "plain": subject.plain, "vp": subject.predicate()}
-    return words | {"short": subject.phrase()} if subject.is_short else words
+    return ask.draft(query, subject, differs=differs if number > 1 else ())
 
 
 @intent("easy", *COUNT_PHRASINGS)
@@ -200,12 +182,7 @@ def nothing_found(ask: Asker) -> Draft:
     subject = ask.subject(table, *(c.saying for c in conditions))
     return ask.draft(
         query,
-        names=names_of(table),
-        name=names_of(table, False),
-        np=subject.phrase(),
-        plain=subject.plain,
-        vp=subject.predicate(),
-        one=subject.phrase(many=False),
+        subject,
     )
 
 
@@ -215,7 +192,7 @@ def none_counted(ask: Asker) -> Draft:
     found = need(_disjoint(ask))
     table, *conditions = found
     query = Query([table], ["count(*)"], where=[c.sql() for c in conditions])
-    return ask.draft(query, **count_words(ask.subject(table, *(c.saying for c in conditions))))
+    return ask.draft(query, ask.subject(table, *(c.saying for c in conditions)))
 
 
 @intent(

@@ -31,12 +31,12 @@ def most_common(ask: Asker) -> Draft:
     )
     subject = ask.subject(table)
     if ask.rng.random() < 0.25:
-        condition = need(ask.condition(table, without=(column, *table.display), share=(0.2, 0.8)))
-        query.where.append(condition.sql())
-        subject = subject.narrowed(condition.saying)
+        subject, _ = ask.narrowed(
+            query, subject, without=(column, *table.display), share=(0.2, 0.8)
+        )
     return ask.draft(
         query,
-        np=subject.phrase(),
+        subject,
         column=ask.one_of(*column.spec.words),
         most="most common" if top else "least common",
         superlative="most" if top else "fewest",

@@ -132,11 +132,10 @@ def group_having(ask: Asker) -> Draft:
     subject = ask.subject(table)
     # With a condition on the rows, "fewer than" would have to count groups that are gone.
     if bound[0][0] == ">" and ask.rng.random() < 0.3:
-        condition = need(ask.condition(table, without=(column, *table.display), share=(0.3, 0.9)))
-        query.where.append(condition.sql())
-        subject = subject.narrowed(condition.saying)
+        without = (column, *table.display)
+        subject, _ = ask.narrowed(query, subject, without=without, share=(0.3, 0.9))
     word = ask.one_of(*column.spec.words)
-    return ask.draft(query, np=subject.phrase(), column=word, columns=plural(word), bound=bound[1])
+    return ask.draft(query, subject, column=word, columns=plural(word), bound=bound[1])
 
 
 @intent(
@@ -195,9 +194,7 @@ def group_filtered(ask: Asker) -> Draft:
     word = ask.one_of(*column.spec.words)
     return ask.draft(
         query,
-        np=subject.phrase(),
-        plain=subject.plain,
-        vp=subject.predicate(),
+        subject,
         column=word,
         columns=plural(word),
     )

@@ -67,17 +67,12 @@ def join_pairs(ask: Asker) -> Draft:
     query.select = [*display_sql(table), at(position, column)]
     subject = ask.subject(table)
     if table.size > 20 or ask.rng.random() < 0.4:
-        condition = need(ask.condition(table))
-        query.where.append(condition.sql())
-        subject = subject.narrowed(condition.saying)
+        subject, _ = ask.narrowed(query, subject)
     parent = ask.subject(target).noun
     word = ask.one_of(*column.spec.words)
     return ask.draft(
         query,
-        names=names_of(table),
-        name=names_of(table, False),
-        np=subject.phrase(),
-        one=subject.phrase(many=False),
+        subject,
         their=plural(word),
         its=word,
         parent=partner_of_each(relation, parent, many=False),
@@ -159,12 +154,7 @@ def join_ordered(ask: Asker) -> Draft:
     query = Query([table], display_sql(table), order=[at(0, column) + (" DESC" if down else "")])
     position = query.join(relation)
     saying = need(related(ask, relation, query, position))
-    return ask.draft(
-        query,
-        names=names_of(table),
-        np=ask.subject(table, saying).phrase(),
-        how=direction_words(column, down),
-    )
+    return ask.draft(query, ask.subject(table, saying), how=direction_words(column, down))
 
 
 @intent(

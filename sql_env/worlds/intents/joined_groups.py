@@ -97,12 +97,9 @@ def join_group_aggregate(ask: Asker) -> Draft:
     subject = ask.subject(relation.source)
     return ask.draft(
         query,
+        subject,
         **_things(ask, relation),
         agg=f"{AGGREGATES[function][0]} {column.spec.words[0]}",
-        names=names_of(relation.source),
-        name=names_of(relation.source, False),
-        one=subject.noun,
-        np=subject.plain,
     )
 
 
@@ -127,15 +124,11 @@ def join_having(ask: Asker) -> Draft:
     subject = ask.subject(relation.source)
     return ask.draft(
         query,
-        np=subject.plain,
-        one=subject.noun,
-        who=relation.source.who,
+        subject,
         verb=relation.verb.form(),
         verbs=relation.verb.form(many=False),
         bound=bound[1],
         things=ask.subject(relation.target).plain,
-        names=names_of(relation.source),
-        name=names_of(relation.source, False),
     )
 
 
@@ -168,8 +161,8 @@ def join_most(ask: Asker) -> Draft:
         is_are = "are"
     return ask.draft(
         query,
+        subject,
         one=subject.noun,
-        np=subject.plain,
         who=relation.source.who,
         verbs=relation.verb.form(many=False),
         most="most" if top else "fewest",
@@ -225,13 +218,11 @@ def join_top_aggregate(ask: Asker) -> Draft:
     subject = ask.subject(relation.source)
     return ask.draft(
         query,
+        subject,
         **_things(ask, relation),
-        one=subject.noun,
-        np=subject.plain,
         agg=f"{AGGREGATES[function][0]} {column.spec.words[0]}",
         end="highest" if top else "lowest",
         first="first" if top else "last",
-        name=names_of(relation.source, False),
     )
 
 
@@ -255,13 +246,10 @@ def join_having_average(ask: Asker) -> Draft:
     subject = ask.subject(relation.source)
     return ask.draft(
         query,
+        subject,
         differs=differs,
         **_things(ask, relation),
-        np=subject.plain,
-        one=subject.noun,
         number=column.spec.words[0],
         above="above" if up else "below",
         value=column.spec.unit.format(f"{value:,}"),
-        names=names_of(relation.source),
-        name=names_of(relation.source, False),
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sql_env.worlds.english import Saying, with_article
 from sql_env.worlds.intents.base import Asker, Draft, NotOffered, intent, need
-from sql_env.worlds.intents.filtering import COUNT_PHRASINGS, count_words
+from sql_env.worlds.intents.filtering import COUNT_PHRASINGS
 from sql_env.worlds.partners import partners
 from sql_env.worlds.query import Query, at
 from sql_env.worlds.subjects import called, display_sql, is_row, names_of
@@ -64,12 +64,8 @@ def _join_list(ask: Asker, relation: Relation | None, own_condition: bool) -> Dr
         subject = ask.subject(table, condition.saying, saying)
     return ask.draft(
         query,
+        subject,
         differs=differs,
-        names=names_of(table),
-        np=subject.phrase(),
-        plain=subject.plain,
-        who=table.who,
-        vp=subject.predicate(),
     )
 
 
@@ -109,7 +105,7 @@ def _join_count(ask: Asker, relation: Relation | None) -> Draft:
         if named:
             query.select = ["count(*)"]
     subject = ask.subject(table, saying)
-    return ask.draft(query, **count_words(subject))
+    return ask.draft(query, subject)
 
 
 @intent("medium", *COUNT_PHRASINGS)
@@ -141,15 +137,11 @@ def with_any(ask: Asker) -> Draft:
     subject, things = ask.subject(table), ask.subject(relation.target)
     return ask.draft(
         query,
-        np=subject.plain,
-        one=subject.noun,
-        who=table.who,
+        subject,
         verb=relation.verb.form(),
         verbs=relation.verb.form(many=False),
         thing=things.noun,
         things=things.plain,
-        names=names_of(table),
-        name=names_of(table, False),
     )
 
 
@@ -175,10 +167,7 @@ def link_pairs(ask: Asker) -> Draft:
     things = ask.subject(target).plain
     return ask.draft(
         query,
-        names=names_of(table),
-        name=names_of(table, False),
-        np=subject.phrase(),
-        one=subject.phrase(many=False),
+        subject,
         others=names_of(target),
         other=names_of(target, False),
         its=partners(relation, things, many=False),

@@ -18,7 +18,7 @@ from sql_env.worlds.intents.base import (
     superlative,
 )
 from sql_env.worlds.intents.existing import existing_intent
-from sql_env.worlds.intents.filtering import COUNT_PHRASINGS, count_words
+from sql_env.worlds.intents.filtering import COUNT_PHRASINGS
 from sql_env.worlds.query import Query, at
 from sql_env.worlds.subjects import display_sql, names_of
 from sql_env.worlds.world import Relation
@@ -67,7 +67,7 @@ def kin_list(ask: Asker) -> Draft:
         differs.append(query.sql)
         query.where.append(condition.sql())
         subject = subject.narrowed(condition.saying)
-    return ask.draft(query, differs=differs, names=_many(word), np=subject.phrase())
+    return ask.draft(query, subject, differs=differs, names=_many(word))
 
 
 @existing_intent(
@@ -157,7 +157,7 @@ def kin_count(ask: Asker) -> Draft:
     condition = need(ask.condition(relation.target))
     query = Query([relation.source], ["count(*)"])
     query.where.append(condition.sql(query.join(relation)))
-    return ask.draft(query, **count_words(ask.subject(relation.source, condition.saying)))
+    return ask.draft(query, ask.subject(relation.source, condition.saying))
 
 
 @existing_intent(
@@ -183,12 +183,11 @@ def kin_columns(ask: Asker) -> Draft:
     word = column.spec.words[0]
     return ask.draft(
         query,
+        subject,
         names=_many(labels[1]),
         name=labels[1],
         columns=plural(word),
         column=word,
-        np=subject.phrase(),
-        one=subject.phrase(many=False),
     )
 
 

@@ -40,10 +40,7 @@ def list_names(ask: Asker) -> Draft:
     query = Query([table], display_sql(table))
     return ask.draft(
         query,
-        names=names_of(table),
-        name=names_of(table, False),
-        np=subject.plain,
-        one=subject.noun,
+        subject,
     )
 
 
@@ -68,8 +65,7 @@ def list_columns(ask: Asker) -> Draft:
     words = [column.spec.words[0] for column in columns]
     return ask.draft(
         Query([table], [*display_sql(table), *(at(0, c) for c in columns)]),
-        np=subject.plain,
-        one=subject.noun,
+        subject,
         columns=listing([names_of(table), *map(plural, words)]),
         column=listing([names_of(table, False), *words]),
     )
@@ -208,19 +204,13 @@ def alphabetical(ask: Asker) -> Draft:
     (column,) = table.display
     query = Query([table], [at(0, column)], order=[at(0, column) + (" DESC" if down else "")])
     subject = ask.subject(table)
-    differs = []
+    differs: list[str] = []
     if ask.rng.random() < 0.5:
-        condition = need(ask.condition(table, without=[column]))
-        differs.append(query.sql)
-        query.where.append(condition.sql())
-        subject = subject.narrowed(condition.saying)
+        subject, differs = ask.narrowed(query, subject, without=[column])
     return ask.draft(
         query,
+        subject,
         differs=differs,
-        names=names_of(table),
-        name=names_of(table, False),
-        np=subject.phrase(),
-        one=subject.phrase(many=False),
         order="reverse alphabetical" if down else "alphabetical",
         orderly="from Z to A" if down else "from A to Z",
     )

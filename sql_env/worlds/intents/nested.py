@@ -12,9 +12,9 @@ from sql_env.worlds.intents.base import (
     need,
     superlative,
 )
-from sql_env.worlds.intents.filtering import COUNT_PHRASINGS, count_words
+from sql_env.worlds.intents.filtering import COUNT_PHRASINGS
 from sql_env.worlds.query import Query, at
-from sql_env.worlds.subjects import called, display_sql, is_row, names_of
+from sql_env.worlds.subjects import called, display_sql, is_row
 from sql_env.worlds.world import WorldColumn, WorldTable
 
 NAMES_PHRASINGS = (
@@ -26,20 +26,6 @@ NAMES_PHRASINGS = (
     "Give me the {names} of the {np}.",
     "Return the {name} of every {one}.",
 )
-
-
-def names_words(ask: Asker, table: WorldTable, *sayings: Saying) -> dict[str, str]:
-    """The words for `NAMES_PHRASINGS`."""
-    subject = ask.subject(table, *sayings)
-    return {
-        "names": names_of(table),
-        "name": names_of(table, False),
-        "np": subject.phrase(),
-        "plain": subject.plain,
-        "vp": subject.predicate(),
-        "one": subject.phrase(many=False),
-        "who": table.who,
-    }
 
 
 def _average_saying(column: WorldColumn, up: bool, ask: Asker) -> Saying:
@@ -70,7 +56,7 @@ def above_average(ask: Asker) -> Draft:
     inner = Query([table], [f"avg({at(0, column)})"])
     query = Query([table], display_sql(table))
     query.where = [f"{at(0, column)} {'>' if up else '<'} ({inner.sql})"]
-    return ask.draft(query, **names_words(ask, table, _average_saying(column, up, ask)))
+    return ask.draft(query, ask.subject(table, _average_saying(column, up, ask)))
 
 
 @intent("hard", *COUNT_PHRASINGS)
@@ -82,7 +68,7 @@ def count_above_average(ask: Asker) -> Draft:
     query = Query([table], ["count(*)"])
     query.where = [f"{at(0, column)} {'>' if up else '<'} ({inner.sql})"]
     subject = ask.subject(table, _average_saying(column, up, ask))
-    return ask.draft(query, **count_words(subject))
+    return ask.draft(query, subject)
 
 
 @intent(
@@ -108,11 +94,8 @@ def equal_extreme(ask: Asker) -> Draft:
     ends = ("latest", "earliest") if dated else ("highest", "lowest")
     return ask.draft(
         query,
-        np=subject.plain,
-        one=subject.noun,
+        subject,
         column=column.spec.words[0],
-        names=names_of(table),
-        name=names_of(table, False),
         end=ends[0] if top else ends[1],
     )
 
@@ -160,9 +143,8 @@ def _beyond(ask: Asker, every: bool) -> Draft:
     others = subject.narrowed(condition.saying)
     return ask.draft(
         query,
+        subject,
         differs=differs,
-        names=names_of(table),
-        plain=subject.plain,
         column=column.spec.words[0],
         a_column=with_article(column.spec.words[0]),
         above="above" if up else "below",
@@ -201,7 +183,7 @@ def of_the_extreme(ask: Asker) -> Draft:
     """The children of the parent that is first in something."""
     table, condition, saying, ties = need(of_the_first(ask))
     query = Query([table], display_sql(table), where=[condition])
-    return Draft(query.sql, names_words(ask, table, saying), (), ties, 1)
+    return Draft(query.sql, ask.subject(table, saying).words, (), ties, 1)
 
 
 @intent(
@@ -225,11 +207,8 @@ def same_as(ask: Asker) -> Draft:
     subject = ask.subject(table)
     return ask.draft(
         query,
-        np=subject.plain,
-        noun=subject.noun,
+        subject,
         column=ask.one_of(*column.spec.words),
-        names=names_of(table),
-        name=names_of(table, False),
         one=called(table, row, ask.rng),
     )
 
@@ -251,10 +230,8 @@ def average_count(ask: Asker) -> Draft:
         raise NotOffered
     subject = ask.subject(relation.source)
     words = {
+        **subject.words,
         "things": ask.subject(relation.target).plain,
-        "one": subject.noun,
-        "np": subject.plain,
-        "who": relation.source.who,
         "verb": relation.verb.form(),
         "verbs": relation.verb.form(many=False),
         "verb_np": f"are there for {subject.plain}",

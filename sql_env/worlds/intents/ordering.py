@@ -37,18 +37,15 @@ def _ordered(ask: Asker, conditioned: bool, extra_column: bool) -> Draft:
         query.select.append(at(0, column))
         names = f"{names} and {plural(column.spec.words[0])}"
     subject = ask.subject(table)
-    differs = []
+    differs: list[str] = []
     if conditioned:
-        condition = need(ask.condition(table, without=[column]))
-        differs.append(query.sql)
-        query.where.append(condition.sql())
-        subject = subject.narrowed(condition.saying)
+        subject, differs = ask.narrowed(query, subject, without=[column])
     how = direction_words(column, down)
     return ask.draft(
         query,
+        subject,
         differs=differs,
         names=names,
-        np=subject.phrase(),
         how=how,
         sorted=f"{ask.one_of('sorted', 'ordered')} {how}",
     )
@@ -96,13 +93,10 @@ def superlative_of(ask: Asker, conditioned: bool, extra_column: bool) -> Draft:
         query.select.append(at(0, other))
         name = f"{name} and {ask.one_of(*other.spec.words)}"
     subject = ask.subject(table)
-    differs = []
+    differs: list[str] = []
     if conditioned:
         told = (column, *table.display, *([other] if other else []))
-        condition = need(ask.condition(table, without=told, share=(0.06, 0.7)))
-        differs.append(query.sql)
-        query.where.append(condition.sql())
-        subject = subject.narrowed(condition.saying)
+        subject, differs = ask.narrowed(query, subject, without=told, share=(0.06, 0.7))
     one = superlative(column, subject, top)
     words = {"name": name, "one": one, "is_are": "are" if extra_column else "is"}
     if table.spec.person and table.display and not extra_column:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sql_env.worlds.english import plural
 from sql_env.worlds.intents.base import Asker, Draft, intent, need
 from sql_env.worlds.query import Query, at
-from sql_env.worlds.subjects import called, display_sql, is_row, names_of
+from sql_env.worlds.subjects import called, display_sql, is_row
 from sql_env.worlds.world import Relation, WorldColumn, WorldTable
 
 
@@ -47,11 +47,7 @@ def _combined(ask: Asker, word: str) -> Draft:
     subject = ask.subject(table)
     one, other = (called(relation.target, row, ask.rng) for row in (a, b))
     words = {
-        "names": names_of(table),
-        "name": names_of(table, False),
-        "np": subject.plain,
-        "noun": subject.noun,
-        "who": table.who,
+        **subject.words,
         "verb": relation.verb.form(),
         "verbs": relation.verb.form(many=False),
         "lack": relation.verb.negated(),
@@ -202,11 +198,8 @@ def all_except(ask: Asker) -> Draft:
     canonical = f"{left.sql} EXCEPT {right.sql}"
     right.flip(ask.rng)
     words = {
-        "names": names_of(table),
-        "name": names_of(table, False),
-        "np": ask.subject(table).plain,
+        **ask.subject(table).words,
         "noun": ask.subject(table).noun,
-        "who": table.who,
         "lack": relation.verb.negated(),
         "verb": relation.verb.form(),
         "things": things.phrase(),
