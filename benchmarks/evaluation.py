@@ -81,7 +81,7 @@ def main() -> None:
     parser.add_argument("--split", default="eval")
     parser.add_argument("--rounds", type=int, default=25)
     options = parser.parse_args()
-    dataset = Dataset.at(options.dataset) if options.dataset else Dataset.embedded()
+    dataset = Dataset.at(options.dataset)
     questions = filter_questions(dataset.load(), split=options.split)
     with SQLEnvironment(db_dir=dataset.db_dir, questions=questions) as env:
         bare, whole, ratio, steps = measure(env, options.rounds)

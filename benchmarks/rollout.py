@@ -114,7 +114,7 @@ class CountingGenerator:
 def main() -> None:
     options = parse_options()
     torch.manual_seed(0)
-    dataset = Dataset.at(options.dataset) if options.dataset else Dataset.embedded()
+    dataset = Dataset.at(options.dataset)
     model, tokenizer = load(options, dataset)
     config = GRPOConfig(
         questions_path=str(dataset.questions_path),

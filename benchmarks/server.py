@@ -419,7 +419,7 @@ def main() -> None:
     if options.serve_echo:
         serve_echo(options.serve_echo)
         return
-    dataset = Dataset.at(options.dataset) if options.dataset else Dataset.embedded()
+    dataset = Dataset.at(options.dataset)
     records = random.Random(0).sample(pool := dataset.load(), min(200, len(pool)))
     scripts = write_scripts(records, dataset)
     ports = {ECHO: options.port, OURS: options.port + 1}

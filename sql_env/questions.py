@@ -17,6 +17,7 @@ from pydantic import ValidationError
 
 from sql_env.core.errors import UserError
 from sql_env.core.query_result import Cell, Row
+from sql_env.core.suggestions import name_some
 from sql_env.models import AnswerType, QuestionRecord
 
 _HOW_TO_GET_DATA = (
@@ -36,8 +37,10 @@ class Dataset:
     db_dir: Path
 
     @classmethod
-    def at(cls, folder: Path | str) -> Dataset:
-        """The dataset in `folder` (`questions/` and `databases/`)."""
+    def at(cls, folder: Path | str | None) -> Dataset:
+        """The dataset in `folder` (`questions/` and `databases/`); None is the embedded one."""
+        if folder is None:
+            return cls.embedded()
         return cls(Path(folder) / "questions", Path(folder) / "databases")
 
     @classmethod
@@ -55,18 +58,20 @@ class Dataset:
         """Every record, each with its database in place."""
         return load_questions(self.questions_path, db_dir=self.db_dir)
 
-    def load_split(self, split: str) -> list[QuestionRecord]:
-        """The records of one split.
+    def load_split(self, split: str | None) -> list[QuestionRecord]:
+        """The records of one split; of all splits where it is None.
 
         Raises:
             QuestionLoadError: as in `load`, or there is no such split.
         """
         records = self.load()
         chosen = filter_questions(records, split=split)
-        if not chosen:
-            splits = ", ".join(sorted({record.split for record in records}))
+        if not chosen and split is not None:
+            splits = {record.split for record in records}
+            check_split_name(split, sorted(splits))
             raise QuestionLoadError(
-                f"{self.questions_path}: there is no split {split!r}; choose from {splits}"
+                f"{self.questions_path}: there is no split {split!r}; choose from "
+                f"{name_some(splits, split)}"
             )
         return chosen
 
@@ -120,6 +125,40 @@ def filter_questions(
         and (difficulties is None or record.difficulty in difficulties)
         and (databases is None or record.database_name in databases)
     ]
+
+
+def choose_questions(
+    questions: Sequence[QuestionRecord],
+    *,
+    ids: Sequence[str] | None = None,
+    databases: Sequence[str] | None = None,
+    difficulties: Sequence[str] | None = None,
+) -> list[QuestionRecord]:
+    """Those that match every filter that is given, in their order.
+
+    Raises:
+        QuestionLoadError: a filter names what no question has, or no question matches all.
+    """
+    for names, field, complaint in (
+        (ids, "question_id", "there is no question"),
+        (databases, "database_name", "there are no questions about database"),
+        (difficulties, "difficulty", "there are no questions of difficulty"),
+    ):
+        known = {getattr(record, field) for record in questions}
+        for name in names or ():
+            if name not in known:
+                raise QuestionLoadError(f"{complaint} {name!r}; there are {name_some(known, name)}")
+    chosen = [
+        record
+        for record in filter_questions(questions, databases=databases, difficulties=difficulties)
+        if ids is None or record.question_id in ids
+    ]
+    if not chosen:
+        raise QuestionLoadError(
+            f"none of {len(questions)} questions matches all of --id, --database, --difficulty: "
+            "leave one out"
+        )
+    return chosen
 
 
 # What version 0.1 called the splits that data commands make. To be deleted after version 0.2.

@@ -14,10 +14,10 @@ from rich.markup import escape
 from rich.table import Table
 
 from sql_env.commands.errors import fail
+from sql_env.questions import Dataset
 
 if TYPE_CHECKING:
     from sql_env.evaluation.validation import Finding
-    from sql_env.questions import Dataset
 
 FolderArgument = Annotated[
     Path | None, typer.Argument(help="A dataset folder.", show_default="the embedded data")
@@ -32,7 +32,7 @@ def validate(folder: FolderArgument = None, as_json: JsonOption = False) -> None
 
     from sql_env.evaluation.validation import validate as findings_of
 
-    dataset = _dataset(folder)
+    dataset = Dataset.at(folder)
     records = dataset.load()
     bar = Console(stderr=True)
     findings = list(
@@ -76,7 +76,7 @@ def stats(
     """Count questions by database, hardness, answer type, tables and result size."""
     from sql_env.sources import statistics
 
-    dataset = _dataset(folder)
+    dataset = Dataset.at(folder)
     records = dataset.load()
     counts = statistics.count(records)
     title = f"{dataset.questions_path.parent}: {len(records):,} questions"
@@ -92,12 +92,6 @@ def stats(
         except (OSError, ValueError) as error:
             fail(f"{plot}: cannot be drawn: {error}")
         Console(stderr=True).print(f"drawn: {plot}", highlight=False)
-
-
-def _dataset(folder: Path | None) -> Dataset:
-    from sql_env.questions import Dataset
-
-    return Dataset.at(folder) if folder else Dataset.embedded()
 
 
 def _print_json(value: dict[str, Any]) -> None:

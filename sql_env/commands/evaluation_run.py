@@ -12,7 +12,6 @@ from typing import Any
 from sql_env.agent.choice import ModelOptions, build_policy, prompt_of
 from sql_env.agent.episodes import EpisodeResult
 from sql_env.agent.playing import PlannedEpisode
-from sql_env.commands.dataset_choice import choose_questions, load_split
 from sql_env.commands.evaluate import EMBEDDED
 from sql_env.commands.evaluation_display import LiveLine
 from sql_env.environment import SQLEnvironment
@@ -20,6 +19,7 @@ from sql_env.evaluation.green_agent import EvaluationResult, evaluate
 from sql_env.evaluation.ray_pool import Job, connect, play_on_ray
 from sql_env.evaluation.run_folder import Run, RunConfig, RunError, RunFolder, dataset_hash
 from sql_env.provenance import current_commit, current_machine, current_versions, now
+from sql_env.questions import Dataset, choose_questions
 
 EPISODES_ON_A_CPU = 32
 EPISODES_ON_A_GPU = 128
@@ -135,8 +135,8 @@ def weights_hash(policy: str) -> str:
 
 def _environment(config: RunConfig) -> tuple[SQLEnvironment, str]:
     """The environment over the questions that are chosen, and the hash of the whole split."""
-    folder = None if config.dataset == EMBEDDED else Path(config.dataset)
-    questions, db_dir = load_split(folder, config.split)
+    dataset = Dataset.at(None if config.dataset == EMBEDDED else config.dataset)
+    questions = dataset.load_split(config.split)
     chosen = choose_questions(
         questions,
         ids=config.ids,
@@ -144,12 +144,12 @@ def _environment(config: RunConfig) -> tuple[SQLEnvironment, str]:
         difficulties=config.difficulties,
     )
     env = SQLEnvironment(
-        db_dir=db_dir,
+        db_dir=dataset.db_dir,
         step_budget=config.step_budget,
         allow_last=config.allow_last,
         questions=chosen,
     )
-    return env, dataset_hash(questions, db_dir)
+    return env, dataset_hash(questions, dataset.db_dir)
 
 
 def _policy(config: RunConfig, env: SQLEnvironment, means: Means) -> Any:

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from sql_env.commands.dataset_choice import load_split
 from sql_env.commands.errors import needs_extra
+from sql_env.questions import Dataset
 
 
 def mcp(
@@ -19,9 +19,10 @@ def mcp(
     step_budget: Annotated[int, typer.Option(min=1, help="Steps in an episode.")] = 15,
 ) -> None:
     """Serve the environment over MCP, on standard input and output."""
-    questions, db_dir = load_split(dataset, split)
+    data = Dataset.at(dataset)
+    questions = data.load_split(split)
     try:
         from sql_env.server.mcp import build_server
     except ModuleNotFoundError as error:
         needs_extra("server", error)
-    build_server(questions, db_dir, step_budget=step_budget).run(show_banner=False)
+    build_server(questions, data.db_dir, step_budget=step_budget).run(show_banner=False)

@@ -11,13 +11,13 @@ from rich.console import Console
 from rich.markup import escape
 
 from sql_env.agent.choice import POLICY_HELP, ModelOptions, build_policy
-from sql_env.commands.dataset_choice import choose_questions, load_split
 from sql_env.commands.evaluate import (
     ActionsOption,
     DecodingOption,
     PromptOption,
 )
 from sql_env.commands.old_names import OldRedraws
+from sql_env.questions import Dataset, choose_questions
 
 if TYPE_CHECKING:
     from sql_env.models import QuestionRecord
@@ -58,16 +58,16 @@ def play_command(
     from sql_env.commands.play_screen import LEFT, Prompt, Screen
     from sql_env.core.database import open_database
     from sql_env.environment import SQLEnvironment
-    from sql_env.questions import database_path
 
     console = Console()
-    questions, db_dir = load_split(dataset, split)
+    data = Dataset.at(dataset)
+    questions = data.load_split(split)
     chosen = _choose(questions, question_id, seed)
     options = ModelOptions(seed=seed or 0, prompt=prompt, actions=actions, decoding=decoding)
     player = build_policy(policy, questions, options) if policy else None
     screen = Screen(console, show_actions=player is not None)
     with SQLEnvironment(
-        db_dir=db_dir, questions=[chosen], step_budget=step_budget, allow_last=not no_last
+        db_dir=data.db_dir, questions=[chosen], step_budget=step_budget, allow_last=not no_last
     ) as env:
         who = player or HumanPolicy(Prompt(console))
         plan = [PlannedEpisode(chosen)]
@@ -78,7 +78,7 @@ def play_command(
     elif episode.error:
         console.print(f"[bold red]error:[/] {escape(episode.error)}", highlight=False)
     else:
-        path = database_path(db_dir, chosen.database_name)
+        path = data.database_path(chosen.database_name)
         screen.end(chosen.gold_sql, open_database(path).query(chosen.gold_sql))
     if record is not None:
         record.parent.mkdir(parents=True, exist_ok=True)

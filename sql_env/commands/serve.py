@@ -9,6 +9,7 @@ import typer
 from rich.console import Console
 
 from sql_env.commands.errors import needs_extra
+from sql_env.questions import Dataset
 
 console = Console(stderr=True)
 
@@ -73,7 +74,6 @@ def serve(
     ] = None,
 ) -> None:
     """Serve the environment over WebSocket, and a page to play on at /web."""
-    from sql_env.questions import Dataset
     from sql_env.server.settings import ServerSettings
 
     settings = ServerSettings(
@@ -90,7 +90,7 @@ def serve(
         rewards=rewards,
         policies=tuple(policy or ()),
     )
-    questions = (Dataset.at(dataset) if dataset else Dataset.embedded()).load()
+    questions = Dataset.at(dataset).load()
     listener = settings.listen()
     try:
         from sql_env.server.app import run

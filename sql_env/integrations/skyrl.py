@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 from skyrl_gym.envs.base_text_env import BaseTextEnv, BaseTextEnvStepOutput
@@ -92,7 +91,7 @@ class SkyRLEnvironment(BaseTextEnv):  # type: ignore[misc]  # it has no types
 @lru_cache(maxsize=8)
 def _template(dataset: str | None, step_budget: int, rewards: str) -> SQLEnvironment:
     """Questions are read once for all episodes of a process."""
-    data = Dataset.at(Path(dataset)) if dataset else Dataset.embedded()
+    data = Dataset.at(dataset)
     return SQLEnvironment(
         data.questions_path,
         data.db_dir,

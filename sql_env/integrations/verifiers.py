@@ -76,7 +76,7 @@ class SQLTasksetConfig(vf.TasksetConfig):
     @model_validator(mode="after")
     def _has_questions(self) -> Self:
         """Said while options are read, where verifiers makes one message of it."""
-        _dataset(self.dataset).load_split(self.split)
+        Dataset.at(self.dataset).load_split(self.split)
         return self
 
 
@@ -203,10 +203,6 @@ def _rules(config: SQLTasksetConfig) -> Rules:
     return Rules(dataset=dataset, step_budget=config.step_budget, allow_last=config.allow_last)
 
 
-def _dataset(folder: Path | None) -> Dataset:
-    return Dataset.embedded() if folder is None else Dataset.at(folder)
-
-
 def _environment(rules: Rules) -> SQLEnvironment:
     return _template(rules.dataset, rules.step_budget, rules.allow_last)
 
@@ -214,7 +210,7 @@ def _environment(rules: Rules) -> SQLEnvironment:
 @lru_cache(maxsize=8)
 def _template(dataset: Path | None, step_budget: int, allow_last: bool) -> SQLEnvironment:
     """Questions are read once in a process."""
-    data = _dataset(dataset)
+    data = Dataset.at(dataset)
     return SQLEnvironment(data.questions_path, data.db_dir, step_budget, allow_last=allow_last)
 
 

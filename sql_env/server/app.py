@@ -65,7 +65,7 @@ def build_app(settings: ServerSettings) -> FastAPI:
         QuestionLoadError: the dataset cannot be used.
         PolicyChoiceError: a policy cannot be had here.
     """
-    dataset = Dataset.at(settings.dataset) if settings.dataset else Dataset.embedded()
+    dataset = Dataset.at(settings.dataset)
     questions = dataset.load()
     players = load_players(settings, questions)
     threads = Threads(settings.max_sessions)

@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sql_env.core.database import Database, DatabaseOpenError, QueryResult
+from sql_env.core.suggestions import name_some
 from sql_env.core.verifier import build_gold
 from sql_env.models import QuestionRecord
 from sql_env.questions import answer_of
-from sql_env.sources.raw import RawQuestion, SourceError, name_some
+from sql_env.sources.raw import RawQuestion, SourceError
 from sql_env.sql.hardness import HardnessError, hardness
 
 NO_SPLIT = "all"

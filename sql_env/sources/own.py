@@ -11,16 +11,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, get_args
 
+from sql_env.core.suggestions import name_some
 from sql_env.models import Difficulty
 from sql_env.questions import read_json_objects
-from sql_env.sources.raw import (
-    RawQuestion,
-    Source,
-    SourceError,
-    find_databases,
-    name_some,
-    required,
-)
+from sql_env.sources.raw import RawQuestion, Source, SourceError, find_databases, required
 
 QUESTION = ("question", "question_text", "utterance", "nl", "text")
 SQL = ("sql", "query", "gold_sql", "gold_query", "gold")

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from sql_env.core.suggestions import name_some
 from sql_env.models import QuestionRecord
 from sql_env.sources.enrich import LeftOut, enrich
-from sql_env.sources.raw import RawQuestion, Source, SourceError, SplitBy, name_some
+from sql_env.sources.raw import RawQuestion, Source, SourceError, SplitBy
 from sql_env.sources.spider import CORE_DATABASES, TRAINING_PARTS
 from sql_env.sources.splitting import hold_out_databases, split_by_database, split_by_question
 from sql_env.sql.normal_form import normalised_sql

@@ -8,13 +8,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from sql_env.core.errors import UserError
-from sql_env.core.suggestions import nearest
 from sql_env.models import Difficulty
 
 SplitBy = Literal["question", "database", "none"]
 """What train and eval do not share."""
-
-_NAMES_LISTED = 20
 
 
 class SourceError(UserError, ValueError):
@@ -57,15 +54,6 @@ def required(item: Mapping[str, Any], names: Iterable[str], place: str) -> str:
                 raise SourceError(f"{place}: the field {name!r} is {value!r}, not a text")
             return value.strip()
     raise SourceError(f"{place}: has no field {' or '.join(map(repr, names))}: it has {[*item]}")
-
-
-def name_some(names: Iterable[str], near: str = "") -> str:
-    """A list of names for a message; of many, those most like `near`."""
-    every = sorted(names)
-    if len(every) <= _NAMES_LISTED:
-        return ", ".join(every) or "none"
-    alike = nearest(near, every, count=3, likeness=0.4) or every[:3]
-    return f"{', '.join(alike)} and {len(every) - len(alike)} others"
 
 
 def find_databases(*folders: Path) -> dict[str, Path]:
