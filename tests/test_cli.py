@@ -88,7 +88,7 @@ def test_json_is_all_that_is_printed(words: list[str], tmp_path: Path) -> None:
 MISTAKES = [
     (["eval"], "name a --policy"),
     (["eval", "--policy", "magic"], "use one of"),
-    (["eval", "--policy", "random", "--split", "none"], "choose --split from"),
+    (["eval", "--policy", "random", "--split", "none"], "choose from"),
     (["eval", "--policy", "random", "--dataset", "nowhere"], "make a dataset with"),
     (["play", "--question-id", "none"], "there are"),
     (["compare", "nowhere", "nowhere"], "`sql-env eval` makes runs"),

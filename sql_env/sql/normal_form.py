@@ -1,6 +1,6 @@
 """One spelling for equal queries, so that a split can keep them together.
 
-Two questions with the same gold query in another dress (case, white space, quotes, table aliases)
+Two questions with the same gold query in another form (case, white space, quotes, table aliases)
 teach each other's answer: they must not lie on both sides of a split. That is more than what
 `core` makes equal without a parser; a text that no parser reads is left to that.
 """

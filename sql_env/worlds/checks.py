@@ -89,7 +89,7 @@ class Judge:
         if not empty and not self._is_informative(candidate, result):
             return None
         gold = build_gold(candidate.sql, self.database.query)
-        # The same columns read and the same rows found: the same question in another dress.
+        # The same columns read and the same rows found: the same question in another form.
         rows = result.rows if gold.ordered else tuple(sorted(map(repr, result.rows)))
         answer = (result.reads, rows)
         if self.copies == 1 and answer in self._answers:

@@ -135,12 +135,3 @@ def test_mistakes_say_what_to_do(folder: Path, arguments: list[str], says: str) 
 def test_a_split_named_cannot_be_replaced(folder: Path) -> None:
     with pytest.raises(SourceError, match="unseen"):
         add_synthetic_questions(folder, splits=("train",), name="unseen")
-
-
-@pytest.mark.parametrize("arguments", [[], ["data/spider", "--splits", "train"], ["--help"]])
-def test_the_old_command_says_what_it_is_called_now(arguments: list[str]) -> None:
-    result = CliRunner().invoke(app, ["data", "practise", *arguments])
-    assert result.exit_code == 2
-    assert result.output == (
-        "error: `sql-env data practise` is called `sql-env data augment questions` now\n"
-    )

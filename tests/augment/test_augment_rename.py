@@ -71,12 +71,3 @@ def test_mistakes_say_what_to_do(folder: Path, arguments: list[str], says: str) 
     result = CliRunner().invoke(app, ["data", "augment", "rename", str(folder), *arguments])
     assert result.exit_code == 2
     assert says in " ".join(result.output.split())
-
-
-@pytest.mark.parametrize("arguments", [[], ["data/spider", "--splits", "train"], ["--help"]])
-def test_the_old_command_says_what_it_is_called_now(arguments: list[str]) -> None:
-    result = CliRunner().invoke(app, ["data", "disguise", *arguments])
-    assert result.exit_code == 2
-    assert result.output == (
-        "error: `sql-env data disguise` is called `sql-env data augment rename` now\n"
-    )

@@ -139,7 +139,7 @@ class TestEval:
             (["--policy", "model:/no/such/model"], "there is no such folder"),
             (["--policy", "model:x", "--dtype", "int8"], "--dtype is 'int8': use float32"),
             (["--policy", "model:x", "--device", "abacus"], "--device abacus cannot be used"),
-            (["--policy", "oracle", "--split", "nope"], "choose --split from eval, train"),
+            (["--policy", "oracle", "--split", "nope"], "choose from eval, train"),
             (
                 ["--policy", "oracle", "--id", "music_frensh"],
                 "no question 'music_frensh'; there are music_count, music_french, music_join",

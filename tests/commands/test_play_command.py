@@ -88,7 +88,7 @@ class TestChoosing:
     def test_unknown_split(self, music_dir: Path) -> None:
         done = play(music_dir, "--split", "nope")
         assert done.exit_code == 2
-        assert "choose --split from eval, train" in " ".join(done.stderr.split())
+        assert "choose from eval, train" in " ".join(done.stderr.split())
 
 
 class TestWatching:

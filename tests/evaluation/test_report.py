@@ -181,10 +181,10 @@ class TestFile:
     def test_curves_of_trainings(self, runs: list[Run], tmp_path: Path) -> None:
         training = tmp_path / "grpo"
         training.mkdir()
-        rows = [{"step": n, "loss": n, "phase": "warmup" if n < 3 else "grpo"} for n in range(6)]
+        rows = [{"step": n, "loss": n, "phase": "sft" if n < 3 else "grpo"} for n in range(6)]
         (training / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
         curves = embedded(render_report(runs, [training]))["curves"]
-        assert [curve["name"] for curve in curves] == ["grpo, warmup", "grpo, grpo"]
+        assert [curve["name"] for curve in curves] == ["grpo, sft", "grpo, grpo"]
         assert [len(curve["points"]) for curve in curves] == [3, 3]
 
     def test_nothing_to_report(self, runs: list[Run], tmp_path: Path) -> None:
