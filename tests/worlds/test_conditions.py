@@ -10,8 +10,7 @@ import pytest
 from made_databases import DOMAINS
 
 from sql_env.worlds.building import build_world
-from sql_env.worlds.condition_forms import MAKERS
-from sql_env.worlds.conditions import random_condition
+from sql_env.worlds.conditions import MAKERS, random_condition
 from sql_env.worlds.query import Query, at
 from sql_env.worlds.writing import write_database
 

@@ -12,8 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from sql_env.worlds.condition_forms import Condition
-from sql_env.worlds.conditions import random_condition
+from sql_env.worlds.conditions import Condition, random_condition
 from sql_env.worlds.english import Saying, plural, sentence
 from sql_env.worlds.query import Query
 from sql_env.worlds.subjects import Subject

@@ -7,9 +7,8 @@ from typing import Any
 from sql_env.worlds.english import Saying, with_article
 from sql_env.worlds.intents.base import Asker, Draft, NotOffered, intent, need, superlative
 from sql_env.worlds.intents.nested import NAMES_PHRASINGS
-from sql_env.worlds.partners import partners
 from sql_env.worlds.query import Query, at
-from sql_env.worlds.subjects import display_sql, names_of
+from sql_env.worlds.subjects import display_sql, names_of, partners
 from sql_env.worlds.world import Relation, Value, WorldTable
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sql_env.worlds.condition_forms import Condition
+from sql_env.worlds.conditions import Condition
 from sql_env.worlds.english import plural
 from sql_env.worlds.intents.base import ORDERABLE, Asker, Draft, NotOffered, intent, need
 from sql_env.worlds.query import Query, at

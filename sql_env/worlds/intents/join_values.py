@@ -15,9 +15,15 @@ from sql_env.worlds.intents.base import (
     superlative,
 )
 from sql_env.worlds.intents.joins import related
-from sql_env.worlds.partners import partner_of, partner_of_each
 from sql_env.worlds.query import Query, at
-from sql_env.worlds.subjects import called, display_sql, is_row, names_of
+from sql_env.worlds.subjects import (
+    called,
+    display_sql,
+    is_row,
+    names_of,
+    partner_of,
+    partner_of_each,
+)
 
 
 @intent(

@@ -6,10 +6,9 @@ from sql_env.worlds.english import number_word
 from sql_env.worlds.intents.aggregates import AGGREGATES
 from sql_env.worlds.intents.base import Asker, Draft, NotOffered, intent, need
 from sql_env.worlds.intents.grouping import bound_on_count
-from sql_env.worlds.partners import partners
 from sql_env.worlds.query import Query, at, literal
 from sql_env.worlds.speaking import threshold
-from sql_env.worlds.subjects import display_sql, names_of
+from sql_env.worlds.subjects import display_sql, names_of, partners
 from sql_env.worlds.world import Relation
 
 

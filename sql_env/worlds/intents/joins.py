@@ -5,9 +5,8 @@ from __future__ import annotations
 from sql_env.worlds.english import Saying, with_article
 from sql_env.worlds.intents.base import Asker, Draft, NotOffered, intent, need
 from sql_env.worlds.intents.filtering import COUNT_PHRASINGS
-from sql_env.worlds.partners import partners
 from sql_env.worlds.query import Query, at
-from sql_env.worlds.subjects import called, display_sql, is_row, names_of
+from sql_env.worlds.subjects import called, display_sql, is_row, names_of, partners
 from sql_env.worlds.world import Relation
 
 
