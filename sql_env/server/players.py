@@ -24,8 +24,8 @@ from sql_env.server.settings import ServerSettings
 
 TOGETHER = 4
 LONGEST_LINE = 16
-# So few that reading along looks like reading along.
-_TOKENS_AT_ONCE = 4
+# Each is shown as it comes; a call of the engine costs little beside the token itself.
+_TOKENS_AT_ONCE = 1
 
 _log = logging.getLogger(__name__)
 
@@ -185,10 +185,10 @@ def how_to_have_a_model(settings: ServerSettings) -> str:
     """What to do for a language model to be among the policies; nothing where there is one."""
     if any(choice.startswith(("model:", "endpoint:")) for choice in settings.policies):
         return ""
-    start = "sql-env serve --policy model:PATH"
+    start = "sql-env serve --policy model:PATH; or --policy endpoint:MODEL@URL"
     if find_spec("torch") is None:
-        return f"a language model: pip install '.[training]', then {start}"
-    return f"a language model: {start}"
+        return f"To watch a language model: pip install '.[training]', then {start}"
+    return f"To watch a language model: {start}"
 
 
 def _name_of(choice: str) -> str:

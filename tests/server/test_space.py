@@ -12,6 +12,7 @@ import sys
 import time
 from collections import Counter
 from pathlib import Path
+from urllib.parse import urlencode
 from urllib.request import urlopen
 
 import pytest
@@ -28,10 +29,12 @@ from websockets.sync.client import connect
 from sql_env import SQLEnvironment, __version__
 from sql_env.agent.playing import plan_of, play
 from sql_env.agent.policies import OraclePolicy
+from sql_env.agent.smollm2 import cache_dir
 from sql_env.core.reward import RewardConfig
 from sql_env.questions import Dataset
 
 CHECKOUT = Path(__file__).resolve().parents[2]
+MODEL = "smollm2-135m-sqlenv"
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +86,8 @@ def test_openenv_push_accepts_the_folder_and_leaves_the_image_as_it_is(
     assert name == "sql_env"
     staged = tmp_path / "staged"
     _prepare_staging_directory(space, name, staged, list(DEFAULT_PUSH_IGNORE_PATTERNS))
-    assert (staged / "Dockerfile").read_text() == (CHECKOUT / "Dockerfile").read_text()
+    assert (staged / "Dockerfile").read_text() == (space / "Dockerfile").read_text()
+    assert (staged / "checkpoints" / MODEL / "delta.safetensors").is_file()
     assert (staged / "README.md").read_text() == (space / "README.md").read_text()
     front = yaml.safe_load((staged / "README.md").read_text().split("---")[1])
     assert front["sdk"] == "docker" and front["base_path"] == "/web" and front["app_port"] == 8000
@@ -99,8 +103,9 @@ class Image:
     """Does what a Dockerfile says, with a folder in the place of the image's root.
 
     Third-party packages come from the environment that runs the tests, in place of a download of a
-    hundred of them; the package itself is built, installed and started from the folder alone. User
-    accounts are not made: the last user is only looked at.
+    hundred of them, and its base model from the user's cache where it lies there; the package
+    itself is built, installed and started from the folder alone. User accounts are not made: the
+    last user is only looked at.
     """
 
     def __init__(self, context: Path, root: Path) -> None:
@@ -127,6 +132,9 @@ class Image:
             self.root.rename(self.earlier)
         self.root.mkdir()
         self.workdir = "/"
+        if cache_dir().is_dir():
+            (self.root / ".cache").mkdir()
+            (self.root / ".cache" / "sql_env").symlink_to(cache_dir())
 
     def do_workdir(self, path: str) -> None:
         self.workdir = path
@@ -148,9 +156,15 @@ class Image:
         if command.startswith("useradd"):
             assert "--uid 1000" in command
             return
-        subprocess.run(
-            self.mapped(command), shell=True, check=True, cwd=self.at(""), env=self.environment
+        done = subprocess.run(
+            self.mapped(command),
+            shell=True,
+            cwd=self.at(""),
+            env=self.environment,
+            capture_output=True,
+            text=True,
         )
+        assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
         if "-m venv" in command:
             (site,) = (self.root / "opt" / "venv" / "lib").glob("python*/site-packages")
             (site / "third_party.pth").write_text(str(Path(pytest.__file__).parents[1]))
@@ -191,8 +205,9 @@ def test_the_image_built_step_by_step_serves_and_is_healthy(space: Path, tmp_pat
     )
     command[0] = str(image.root / "opt" / "venv" / "bin" / command[0])
     server = subprocess.Popen(command, cwd=image.at(""), env=image.environment)
+    watched = urlencode({"policy": MODEL, "question": "city_transit_0061"})
     try:
-        until = time.monotonic() + 90
+        until = time.monotonic() + 240
         while subprocess.run(health, env=image.environment, capture_output=True).returncode:
             assert server.poll() is None and time.monotonic() < until, "never healthy"
             time.sleep(0.3)
@@ -204,6 +219,12 @@ def test_the_image_built_step_by_step_serves_and_is_healthy(space: Path, tmp_pat
             asked = json.loads(ws.recv())["data"]["observation"]
         first = next(item for item in Dataset.embedded().load() if item.split == "eval")
         assert asked["question"] == first.question_text
+        with connect(f"ws://127.0.0.1:{port}/web/watch?{watched}", proxy=None) as ws:
+            ws.recv()
+            ws.send("next")
+            while (frame := json.loads(ws.recv(timeout=120)))["type"] == "writing":
+                pass
+        assert frame["type"] == "step" and frame["data"]["action"]["action_type"] == "DESCRIBE"
     finally:
         server.terminate()
         server.wait(20)

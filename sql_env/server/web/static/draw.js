@@ -51,7 +51,8 @@ function drawCell(value) {
 
 /** The columns of a described table. */
 export function drawSchema(schema, onColumn) {
-  const list = el("ul", "columns");
+  const rows = `${schema.row_count.toLocaleString("en")} ${schema.row_count === 1 ? "row" : "rows"}`;
+  const list = el("ul", "columns", el("li", "rows", rows));
   for (const column of schema.columns) {
     const key = schema.foreign_keys.find((item) => item.column === column.name);
     const name = el("button", "column", column.name);

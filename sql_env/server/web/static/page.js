@@ -120,9 +120,6 @@ function showTables(names) {
     ...names.map((name) => {
       const schema = game.schemas.get(name);
       const chip = el("div", "chip", el("span", "table-name", name));
-      if (schema) {
-        chip.append(el("span", "rows", `${schema.row_count.toLocaleString("en")} rows`));
-      }
       const looks = el("span", "looks");
       for (const [kind, label] of [["DESCRIBE", "describe"], ["SAMPLE", "sample"]]) {
         const button = el("button", "look", label);

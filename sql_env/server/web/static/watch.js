@@ -166,7 +166,7 @@ export class Stage {
     for (const id of ["policy", "beside"]) {
       byId(id).append(...policies.map((name) => new Option(name)));
     }
-    byId("more-policies").textContent = more && `Also to be had: ${more}`;
+    byId("more-policies").textContent = more;
     byId("more-policies").hidden = !more;
   }
 
