@@ -1,22 +1,17 @@
-"""Write docs/cli.md: the help of every command, as `sql-env … --help` prints it.
+"""Write docs/cli.md: what the `--help` of every command says, as tables.
 
     python scripts/write_cli_reference.py            # write the page
     python scripts/write_cli_reference.py --check    # exit 1 where the page is out of date
-
-Help is printed without frames, which read badly in a page.
 """
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-
-os.environ["TYPER_USE_RICH"] = "0"  # read when typer is imported
+from typing import Any
 
 from typer.main import get_command
-from typer.testing import CliRunner
 
 from sql_env.cli import app
 
@@ -24,8 +19,8 @@ PAGE = Path(__file__).resolve().parent.parent / "docs" / "cli.md"
 INTRODUCTION = """\
 # Command line
 
-This page is what `sql-env --help` and each command's `--help` print. It is generated
-(`python scripts/write_cli_reference.py`), and a test keeps it true.
+What each command's `--help` says. The page is generated (`python scripts/write_cli_reference.py`), and a test keeps
+it true.
 
 **For scripts.** `--json` prints numbers instead of tables (`eval`, `compare`, `data stats`,
 `data validate`), and `play --record FILE` appends the episode as one JSON line. Bars and colours
@@ -45,26 +40,44 @@ or PowerShell); `sql-env --show-completion` prints it instead.
 
 def reference() -> str:
     """The whole page."""
-    parts = [INTRODUCTION]
-    for words in commands():
-        done = CliRunner().invoke(app, [*words[1:], "--help"], prog_name="sql-env")
-        if done.exit_code:
-            raise SystemExit(f"{' '.join(words)} --help failed:\n{done.output}")
-        text = "\n".join(line.rstrip() for line in done.output.strip().splitlines())
-        parts.append(f"## {' '.join(words)}\n\n```text\n{text}\n```\n")
-    return "\n".join(parts)
+    return "\n".join([INTRODUCTION, *map(_section, commands())])
 
 
-def commands() -> Iterator[list[str]]:
+def _section(context: Any) -> str:
+    command = context.command
+    usage = " ".join([context.command_path, *command.collect_usage_pieces(context)])
+    said = " ".join((command.help or "").split("\f")[0].split())
+    lines = [f"## {context.command_path}", "", said, ""]
+    if not usage.endswith("[OPTIONS]"):
+        lines += [f"`{usage}`", ""]
+    rows = [
+        record
+        for parameter in command.get_params(context)
+        if parameter.name not in ("help", "install_completion", "show_completion")
+        and (record := parameter.get_help_record(context))
+    ]
+    if rows:
+        lines += ["| | |", "| --- | --- |"]
+        lines += [f"| `{_cell(name)}` | {_cell(meaning)} |" for name, meaning in rows]
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|")
+
+
+def commands() -> Iterator[Any]:
     """`sql-env`, then every command and subcommand, in the order of the help."""
 
-    def below(command: object, words: list[str]) -> Iterator[list[str]]:
-        yield words
-        for name, inner in getattr(command, "commands", {}).items():
+    def below(command: Any, name: str, parent: Any) -> Iterator[Any]:
+        context = command.make_context(name, [], parent=parent, resilient_parsing=True)
+        yield context
+        for inner_name, inner in getattr(command, "commands", {}).items():
             if not inner.hidden:
-                yield from below(inner, [*words, name])
+                yield from below(inner, inner_name, context)
 
-    yield from below(get_command(app), ["sql-env"])
+    yield from below(get_command(app), "sql-env", None)
 
 
 def main() -> None:

@@ -225,7 +225,7 @@ def test_a_model_and_the_oracle_play_side_by_side(
     expect(oracle.locator(".grid td.number")).to_have_text(["4"])
     expect(model.locator(".writing")).to_be_visible()
     expect(model.locator(".writing")).to_have_text(re.compile(r"\w{3}"))
-    expect(model.locator(".said").first).to_contain_text("What it wrote")
+    expect(model.locator(".said").first).to_contain_text("What it wrote", timeout=60_000)
     assert page.evaluate("document.documentElement.scrollWidth") <= size["width"]
     page.click("#leave")
     expect(page.locator("#stage")).to_be_hidden()
