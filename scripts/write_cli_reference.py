@@ -2,6 +2,8 @@
 
     python scripts/write_cli_reference.py            # write the page
     python scripts/write_cli_reference.py --check    # exit 1 where the page is out of date
+
+Tables, because terminal text reads badly in a page and is half again as long.
 """
 
 from __future__ import annotations
@@ -19,8 +21,8 @@ PAGE = Path(__file__).resolve().parent.parent / "docs" / "cli.md"
 INTRODUCTION = """\
 # Command line
 
-What each command's `--help` says. The page is generated (`python scripts/write_cli_reference.py`), and a test keeps
-it true.
+What each command's `--help` says. The page is generated (`python scripts/write_cli_reference.py`),
+and a test keeps it true.
 
 **For scripts.** `--json` prints numbers instead of tables (`eval`, `compare`, `data stats`,
 `data validate`), and `play --record FILE` appends the episode as one JSON line. Bars and colours
