@@ -49,7 +49,7 @@ bench: .venv/.dev  ## Run every benchmark; each prints ratios against peers
 	touch $@
 
 .venv/.dev: .venv/.torch pyproject.toml
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[server,training,inspect,skyrl,notebook,dev]'
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[server,training,inspect,skyrl,ray,notebook,dev]'
 	touch $@ .venv/.training
 
 results: .venv/.dev  ## Write the tables of docs/results.md from the runs in results/

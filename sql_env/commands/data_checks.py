@@ -22,22 +22,39 @@ if TYPE_CHECKING:
 FolderArgument = Annotated[
     Path | None, typer.Argument(help="A dataset folder.", show_default="the embedded data")
 ]
+OnOption = Annotated[
+    str | None, typer.Option("--on", help="Work on a cluster: ray, or ray://HOST:PORT.")
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
 PERCENT = 100
 
 
-def validate(folder: FolderArgument = None, as_json: JsonOption = False) -> None:
+def validate(
+    folder: FolderArgument = None,
+    on: OnOption = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(min=1, help="With --on: how many at once.", show_default="all there are"),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
     """Try every question: gold runs, verifier accepts it, oracle succeeds. Exit 1 if one fails."""
     from rich.progress import track
 
-    from sql_env.evaluation.validation import validate as findings_of
+    from sql_env.evaluation import validation
+    from sql_env.evaluation.ray_pool import connect
 
     dataset = Dataset.at(folder)
     records = dataset.load()
+    if on is None:
+        found = validation.validate(records, dataset.db_dir)
+    else:
+        connect(on)
+        found = validation.validate_on_ray(records, dataset.db_dir.resolve(), workers)
     bar = Console(stderr=True)
     findings = list(
         track(
-            findings_of(records, dataset.db_dir),
+            found,
             "Trying every question",
             total=len(records),
             console=bar,

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from sql_env.commands.data_checks import OnOption
 
 
 def generate(
@@ -27,6 +30,7 @@ def generate(
         int | None,
         typer.Option(min=1, help="Processes.", show_default="one per core for large jobs"),
     ] = None,
+    on: OnOption = None,
     force: Annotated[bool, typer.Option("--force", help="Replace a dataset there.")] = False,
 ) -> None:
     """Make databases with questions and gold SQL from a seed, offline."""
@@ -34,6 +38,7 @@ def generate(
     from rich.markup import escape
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+    from sql_env.evaluation.ray_pool import connect, map_on_ray
     from sql_env.worlds import GenerationError, generate_dataset
 
     console, errors = Console(), Console(stderr=True)
@@ -42,6 +47,9 @@ def generate(
         raise GenerationError(
             f"{out} already holds a dataset: choose another folder, or replace it with --force"
         )
+    if on is not None:
+        connect(on)
+        out, domain = out.resolve(), [path.resolve() for path in domain or ()]
     with Progress(*columns, console=errors, transient=True, disable=not errors.is_terminal) as bar:
         task = bar.add_task("questions", total=questions)
         summary = generate_dataset(
@@ -52,6 +60,7 @@ def generate(
             eval_fraction=eval_fraction,
             domains=domain or (),
             workers=workers,
+            map_elsewhere=None if on is None else partial(map_on_ray, workers=workers),
             progress=lambda made: bar.advance(task, made),
         )
     console.print(

@@ -1,17 +1,17 @@
-"""Play episodes on a Ray cluster: `sql-env eval --on ray`, or `--on ray://HOST:PORT`.
+"""Work on a Ray cluster: `--on ray`, or `--on ray://HOST:PORT`.
 
-Ray starts the workers, sends them what they need once, and plays the episodes of a worker that died
-again on another. A worker makes its own policy, so that a model is loaded where it plays.
+Ray starts the workers, sends them what they need once, and does again on another what a worker that
+died was at. A worker makes its own policy, so that a model is loaded where it plays.
 """
 
 from __future__ import annotations
 
 import logging
 import socket
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
 from sql_env.agent.episodes import EpisodeResult
@@ -22,7 +22,10 @@ from sql_env.environment import SQLEnvironment
 
 LARGEST_CHUNK = 16
 CLIENT_PORT = 10001  # Ray's default
-RETRIES = 3  # of a chunk whose worker died
+RETRIES = 3  # of work whose worker died
+
+_Item = TypeVar("_Item")
+_Result = TypeVar("_Result")
 
 
 class ClusterError(UserError, RuntimeError):
@@ -89,28 +92,64 @@ def play_on_ray(
     """
     import ray
 
-    room = ray.cluster_resources()
-    gpus = int(job.on_gpu and room.get("GPU", 0) > 0)
-    workers = workers or max(int(room["GPU" if gpus else "CPU"]), 1)
+    gpus = int(job.on_gpu and _room("GPU") > 0)
+    workers = workers or max(_room("GPU" if gpus else "CPU"), 1)
     told = [ray.put(job)]  # in a list, so that workers are not sent its value with every chunk
-    remote = ray.remote(num_cpus=1, num_gpus=gpus, max_retries=RETRIES)(_play_chunk)
     size = job.together or max(1, min(LARGEST_CHUNK, len(plan) // (workers * 4)))
-    chunks = (list(plan[start : start + size]) for start in range(0, len(plan), size))
-    under_way = [remote.remote(told, chunk) for chunk in islice(chunks, workers)]
+    chunks = ((told, list(plan[start : start + size])) for start in range(0, len(plan), size))
+    for _, episodes in _as_finished(_play_chunk, chunks, workers, gpus):
+        yield from episodes
+
+
+def map_on_ray(
+    function: Callable[[_Item], _Result], items: Iterable[_Item], workers: int | None = None
+) -> Iterator[_Result]:
+    """`map(function, items)` on the cluster that was joined: in the same order.
+
+    Args:
+        workers: as in `play_on_ray`.
+    """
+    arguments = ((item,) for item in items)
+    waiting: dict[int, _Result] = {}
+    due = 0
+    for number, result in _as_finished(function, arguments, workers or max(_room("CPU"), 1)):
+        waiting[number] = result
+        while due in waiting:
+            yield waiting.pop(due)
+            due += 1
+
+
+def _room(kind: str) -> int:
+    import ray
+
+    return int(ray.cluster_resources().get(kind, 0))
+
+
+def _as_finished(
+    function: Callable[..., _Result],
+    arguments: Iterable[tuple[Any, ...]],
+    workers: int,
+    gpus: int = 0,
+) -> Generator[tuple[int, _Result], None, None]:
+    """What the calls return, with their numbers; so many of them at once."""
+    import ray
+
+    remote = ray.remote(num_cpus=1, num_gpus=gpus, max_retries=RETRIES)(function)
+    calls = ((remote.remote(*given), number) for number, given in enumerate(arguments))
+    under_way = dict(islice(calls, workers))
     while under_way:
-        finished, under_way = ray.wait(under_way)
-        under_way += [remote.remote(told, chunk) for chunk in islice(chunks, len(finished))]
-        for reference in finished:
-            try:
-                episodes = ray.get(reference)
-            except ray.exceptions.RayTaskError as error:
-                raise error.cause from None
-            except ray.exceptions.WorkerCrashedError as error:
-                raise ClusterError(
-                    f"workers died {RETRIES + 1} times over the same episodes: is there enough "
-                    "memory? What was played is kept; --resume plays the rest"
-                ) from error
-            yield from episodes
+        (reference,), _ = ray.wait(list(under_way))
+        number = under_way.pop(reference)
+        under_way.update(islice(calls, 1))
+        try:
+            yield number, ray.get(reference)
+        except ray.exceptions.RayTaskError as error:
+            raise error.cause from None
+        except ray.exceptions.WorkerCrashedError as error:
+            raise ClusterError(
+                f"workers died {RETRIES + 1} times over the same work: is there enough memory? "
+                "Of an evaluation, what was played is kept, and --resume plays the rest"
+            ) from error
 
 
 def _play_chunk(told: list[Any], chunk: Sequence[PlannedEpisode]) -> list[EpisodeResult]:

@@ -18,8 +18,11 @@ from sql_env.core.database import open_database, release
 from sql_env.core.render import CUT_MARK, render_row
 from sql_env.core.verifier import AnswerError, Gold, build_gold, verify_rows, verify_text
 from sql_env.environment import SQLEnvironment
+from sql_env.evaluation.ray_pool import map_on_ray
 from sql_env.models import QuestionRecord
 from sql_env.questions import answer_of, database_path
+
+PIECE = 100  # questions that a worker of a cluster tries at a time
 
 
 class Check(StrEnum):
@@ -69,6 +72,19 @@ def validate(
                 yield Finding(record, failure.check, str(failure))
             else:
                 yield Finding(record)
+
+
+def validate_on_ray(
+    records: Sequence[QuestionRecord], db_dir: Path, workers: int | None = None
+) -> Iterator[Finding]:
+    """The same findings in the same order, found on the cluster that was joined."""
+    pieces = [(records[start : start + PIECE], db_dir) for start in range(0, len(records), PIECE)]
+    for findings in map_on_ray(_findings, pieces, workers):
+        yield from findings
+
+
+def _findings(piece: tuple[Sequence[QuestionRecord], Path]) -> list[Finding]:
+    return list(validate(*piece))
 
 
 def _check_gold(record: QuestionRecord, db_dir: Path) -> Gold:

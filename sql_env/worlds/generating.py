@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import get_args
 
@@ -59,6 +60,9 @@ class _Task:
     folder: Path
 
 
+Map = Callable[[Callable[[_Task], list[Record]], Sequence[_Task]], Iterable[list[Record]]]
+
+
 def generate_dataset(
     out: Path | str,
     *,
@@ -69,6 +73,7 @@ def generate_dataset(
     hardness_mix: Mapping[Difficulty, int] = HARDNESS_MIX,
     domains: Sequence[Path] = (),
     workers: int | None = None,
+    map_elsewhere: Map | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Summary:
     """Write a dataset: `out/databases/` and `out/questions/questions_{train,eval}.json`.
@@ -82,6 +87,8 @@ def generate_dataset(
         hardness_mix: how many of a hundred questions are of each hardness; easy takes the rest.
         domains: domain files to make them from; by default those of the package.
         workers: processes; by default one for small jobs and one per core for large ones.
+        map_elsewhere: makes the databases in place of this machine's processes, as `map` would;
+            whoever makes them writes them to `out`.
         progress: called with the number of questions made since the last call.
 
     Raises:
@@ -101,7 +108,8 @@ def generate_dataset(
     try:
         tasks = _tasks(files, databases, questions, seed, folder, hardness_mix)
         records: list[Record] = []
-        for made in _run(tasks, workers, questions):
+        work = map_elsewhere or partial(_map, workers=workers, questions=questions)
+        for made in work(_make_database, tasks):
             records += made
             if progress is not None:
                 progress(len(made))
@@ -168,16 +176,21 @@ def _tasks(
     return tasks
 
 
-def _run(tasks: list[_Task], workers: int | None, questions: int) -> Iterable[list[Record]]:
+def _map(
+    make: Callable[[_Task], list[Record]],
+    tasks: Sequence[_Task],
+    workers: int | None,
+    questions: int,
+) -> Iterator[list[Record]]:
     if workers is None:
         workers = (os.cpu_count() or 1) if questions >= _PARALLEL_FROM else 1
     if workers == 1:
-        yield from map(_make_database, tasks)
+        yield from map(make, tasks)
         return
     # Spawned, not forked: the caller may hold threads (a progress bar, a trainer).
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(min(workers, len(tasks)), mp_context=context) as pool:
-        yield from pool.map(_make_database, tasks)
+        yield from pool.map(make, tasks)
 
 
 def _make_database(task: _Task) -> list[Record]:

@@ -1,4 +1,4 @@
-"""Episodes on a Ray cluster of this machine."""
+"""Episodes and datasets on a Ray cluster of this machine."""
 
 from __future__ import annotations
 
@@ -20,6 +20,8 @@ from sql_env.cli import app
 from sql_env.environment import SQLEnvironment
 from sql_env.evaluation.green_agent import evaluate, plan_episodes
 from sql_env.evaluation.ray_pool import ClusterError, Job, connect, play_on_ray
+from sql_env.evaluation.validation import validate, validate_on_ray
+from sql_env.questions import Dataset
 
 ray = pytest.importorskip("ray", reason="needs the ray extra")
 pytestmark = pytest.mark.slow
@@ -31,6 +33,12 @@ def cluster() -> Iterator[None]:
     ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
     yield
     ray.shutdown()
+
+
+def digest(folder: Path) -> dict[Path, bytes]:
+    return {
+        path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()
+    }
 
 
 def timeless(line: str) -> dict[str, Any]:
@@ -69,6 +77,25 @@ def test_a_killed_worker_is_replaced(music: SQLEnvironment, tmp_path: Path) -> N
     assert marker.exists()
     assert sorted(e.key for e in played) == sorted(item.key for item in plan)
     assert all(not episode.error for episode in played)
+
+
+def test_generated_data_has_the_same_bytes(tmp_path: Path) -> None:
+    command = ["data", "generate", "--databases", "3", "--questions", "60", "--out"]
+    assert CliRunner().invoke(app, [*command, str(tmp_path / "here")]).exit_code == 0
+    for workers in (1, 2):
+        there = tmp_path / f"there-{workers}"
+        on = [str(there), "--on", "ray", "--workers", str(workers)]
+        assert CliRunner().invoke(app, [*command, *on]).exit_code == 0
+        assert digest(there) == digest(tmp_path / "here")
+
+
+def test_the_same_findings_in_the_same_order(music_dir: Path) -> None:
+    good = Dataset.at(music_dir).load()
+    records = [*good, *(record.model_copy(update={"gold_answer": "no"}) for record in good)] * 60
+    here = list(validate(records, music_dir / "databases"))
+    assert len({finding.failed for finding in here}) == 2
+    for workers in (1, 2):
+        assert list(validate_on_ray(records, music_dir / "databases", workers)) == here
 
 
 def test_the_command_plays_there_and_goes_on_there(music_dir: Path, tmp_path: Path) -> None:
