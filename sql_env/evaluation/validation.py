@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
+from sql_env.agent.playing import PlannedEpisode, play
 from sql_env.agent.policies import EMPTY_ANSWER, OraclePolicy
 from sql_env.core.answers import MAX_CHARACTERS
 from sql_env.core.cells import same_number
@@ -135,12 +136,8 @@ def _check_verifier(gold: Gold) -> None:
 def _check_oracle(
     record: QuestionRecord, environment: SQLEnvironment, oracle: OraclePolicy
 ) -> None:
-    observation = environment.reset(question_id=record.question_id)
-    while not observation.done:
-        observation = environment.step(oracle.select_action(observation))
-    if not observation.metadata["correct"]:
-        played = "; ".join(observation.action_history)
-        reason = observation.metadata.get("verdict") or observation.error
-        raise _CheckFailed(
-            Check.ORACLE, f"{observation.metadata['stop_reason']}: {reason}: {played}"
-        )
+    ((_, episode, _),) = play(environment, oracle, [PlannedEpisode(record)])
+    if not episode.correct:
+        played = "; ".join(f"{step.action_type} {step.argument}" for step in episode.steps)
+        reason = episode.error or episode.verdict or episode.steps[-1].error
+        raise _CheckFailed(Check.ORACLE, f"{episode.stop_reason}: {reason}: {played}")

@@ -11,14 +11,24 @@ unless that was shown to be wrong too.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 
 from sql_env.agent.prompts import V1, Prompt
+from sql_env.core.actions import PlayedActions
 from sql_env.environment import SQLEnvironment
 from sql_env.models import QuestionRecord, SQLAction, SQLObservation
 from sql_env.sql.canonical import canonical_sql, comparisons, tables_in_order
 from sql_env.training.corruption import finds_nothing
-from sql_env.training.demonstrations import LOOK_WHY, Demonstration, Expert, database_of
+from sql_env.training.demonstrations import (
+    LOOK_WHY,
+    Demonstration,
+    Move,
+    Moves,
+    database_of,
+    finish,
+    look,
+    play_script,
+)
 
 FAILURES_CORRECTED = 3  # of one episode
 _MISSING_NAMES = ("no_such_column", "no_such_table")
@@ -57,42 +67,42 @@ def correction_of(
 
     Returns None where fewer fail, or too few steps are left to correct the last.
     """
-    expert = Expert(environment, record, prompt)
+
+    def script(seen: SQLObservation, played: PlayedActions) -> Moves:
+        failed = yield from _until(failures, actions)
+        if failed is None or failed.budget_remaining < 2:  # the right query and the answer
+            return
+        with database_of(environment, record) as database:
+            if finds_nothing(database.query(record.gold_sql).rows):
+                return
+            query = canonical_sql(record.gold_sql, database)
+            tables = tables_in_order(query, database)
+            compared = list(comparisons(query, database))
+        seen, spare = failed, failed.budget_remaining - 2
+        if failed.metadata.get("error_kind") in _MISSING_NAMES:
+            described = {schema.name for schema in failed.described}
+            for table in [name for name in tables if name not in described][:spare]:
+                seen = yield Move("DESCRIBE", table)
+        elif not failed.error and compared and spare > 0 and draw.random() < LOOK_WHY:
+            seen = (yield from look(draw.choice(compared), played, draw)) or seen
+        yield from finish(seen, played, query)
+
+    return play_script(environment, record, script, prompt)
+
+
+def _until(
+    failures: int, actions: Sequence[SQLAction]
+) -> Generator[Move, SQLObservation, SQLObservation | None]:
+    """Replay `actions` until so many queries have failed; None where fewer do."""
     for action in actions:
-        if expert.observation.done or action.action_type == "ANSWER":
+        if action.action_type == "ANSWER":
             return None
-        seen = expert.act(action.action_type, action.argument, trained=False)
-        failures -= action.action_type == "QUERY" and _failed(environment, seen)
+        seen = yield Move(action.action_type, action.argument, trained=False)
+        failures -= action.action_type == "QUERY" and _failed(seen)
         if not failures:
-            break
-    else:
-        return None
-    too_late = expert.observation.budget_remaining < 2  # the right query and the answer
-    if too_late or _nothing_is_right(environment, record):
-        return None
-    with database_of(environment, record) as database:
-        query = canonical_sql(record.gold_sql, database)
-        tables = tables_in_order(query, database)
-        compared = list(comparisons(query, database))
-    spare = expert.observation.budget_remaining - 2
-    failed = expert.observation
-    if failed.metadata.get("error_kind") in _MISSING_NAMES:
-        described = environment.state.described_tables
-        for table in [name for name in tables if name not in described][:spare]:
-            expert.act("DESCRIBE", table)
-    elif not failed.error and compared and spare > 0 and draw.random() < LOOK_WHY:
-        expert.look(draw.choice(compared), draw)
-    return expert.finish(query)
+            return seen
+    return None
 
 
-def _failed(environment: SQLEnvironment, seen: SQLObservation) -> bool:
-    return bool(seen.error) or _found_nothing(environment)
-
-
-def _found_nothing(environment: SQLEnvironment) -> bool:
-    return environment.last_result is not None and finds_nothing(environment.last_result.rows)
-
-
-def _nothing_is_right(environment: SQLEnvironment, record: QuestionRecord) -> bool:
-    with database_of(environment, record) as database:
-        return finds_nothing(database.query(record.gold_sql).rows)
+def _failed(seen: SQLObservation) -> bool:
+    return bool(seen.error) or (seen.shown is not None and finds_nothing(seen.shown.rows))

@@ -10,14 +10,16 @@ from __future__ import annotations
 import random
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from sqlglot import exp
 
 from sql_env.agent.parsing import format_action
-from sql_env.agent.policies import answer_from_result
+from sql_env.agent.playing import PlannedEpisode, play
+from sql_env.agent.policies import LAST_RESULT, answer_from_result
 from sql_env.agent.prompts import (
     V1,
     Prompt,
@@ -28,7 +30,7 @@ from sql_env.agent.prompts import (
 )
 from sql_env.core.actions import PlayedActions
 from sql_env.core.database import Database, open_database, release
-from sql_env.environment import LAST_RESULT, SQLEnvironment
+from sql_env.environment import SQLEnvironment
 from sql_env.models import QuestionRecord, SQLAction, SQLObservation
 from sql_env.sql.canonical import (
     Comparison,
@@ -88,87 +90,125 @@ class DemonstrationMix:
     typed_answer: float = 0.15
 
 
+class Move(NamedTuple):
+    """An action of a script."""
+
+    kind: str
+    argument: str
+    trained: bool = True
+
+
+Moves = Generator[Move, SQLObservation, None]
+"""What an expert does: it yields moves, and is sent what came of each."""
+Script = Callable[[SQLObservation, PlayedActions], Moves]
+"""Begins with the first observation; it may ask what was played so far."""
+
+
+class GaveUpError(Exception):
+    """A script came to its end without an answer."""
+
+
 class Expert:
-    """Plays one question through an environment and writes down every turn."""
+    """A policy that plays a script and writes down every turn.
 
-    def __init__(
-        self, environment: SQLEnvironment, record: QuestionRecord, prompt: Prompt = V1
-    ) -> None:
-        self.environment = environment
-        self.record = record
+    Args:
+        script: what it plays.
+        prompt: how the model is spoken to that is to learn from it.
+    """
+
+    def __init__(self, script: Script, prompt: Prompt = V1) -> None:
+        self._script = script
         self._prompt = prompt
-        self._results: list[str] = []  # of the last turn, in a prompt of several actions a turn
-        self.turns: list[Turn] = []
         self._played = PlayedActions()
-        self.observation = environment.reset(question_id=record.question_id)
+        self._results: list[str] = []  # of the last turn, in a prompt of several actions a turn
+        self._last: SQLAction | None = None
+        self.turns: list[Turn] = []
 
-    def act(self, kind: str, argument: str, *, trained: bool = True) -> SQLObservation:
-        """Play one action and remember it."""
-        action = SQLAction(action_type=kind, argument=argument)
-        if kind == "DESCRIBE" and self._describes(trained):
+    def select_action(self, observation: SQLObservation) -> SQLAction:
+        try:
+            if self._last is None:
+                self._moves = self._script(observation, self._played)
+                move = next(self._moves)
+            else:
+                self._results.append(format_outcome(self._last, observation))
+                move = self._moves.send(observation)
+        except StopIteration:
+            raise GaveUpError from None
+        action = SQLAction(action_type=move.kind, argument=move.argument)
+        if move.kind == "DESCRIBE" and self._describes(move.trained, observation):
             last = self.turns[-1]
-            self.turns[-1] = Turn(last.observation, f"{last.action}, {argument}", trained)
+            self.turns[-1] = replace(last, action=f"{last.action}, {move.argument}")
         else:
-            self.turns.append(Turn(self._reading(), format_action(action), trained))
+            reading = self._reading(observation)
+            self.turns.append(Turn(reading, format_action(action), move.trained))
             self._results = []
-        self._played.add(kind, argument)
-        self.observation = seen = self.environment.step(action)
-        self._results.append(format_outcome(action, seen))
-        return seen
+        self._played.add(move.kind, move.argument)
+        self._last = action
+        return action
 
-    def _describes(self, trained: bool) -> bool:
+    def _describes(self, trained: bool, seen: SQLObservation) -> bool:
         """Whether the last turn is one that another table can be described in."""
         if not self.turns or not self._prompt.several or self._prompt.actions == "tools":
             return False
         last = self.turns[-1]
         same = last.trained == trained and last.action.startswith("DESCRIBE: ")
-        return same and not self.observation.error
+        return same and not seen.error
 
-    def _reading(self) -> str:
+    def _reading(self, seen: SQLObservation) -> str:
         if not self._prompt.several:
-            return format_observation(self.observation)
+            return format_observation(seen)
         if not self.turns:
-            return format_question(self.observation)
-        near_end = format_steps_left(self.observation)
+            return format_question(seen)
+        near_end = format_steps_left(seen)
         return "\n".join([*self._results, *([near_end] if near_end else [])])
 
-    def look(self, doubtful: Comparison, draw: random.Random) -> None:
-        """See what the database holds where a query found nothing, if that is not known yet."""
-        looks = [
-            ("SAMPLE", doubtful.table),
-            ("QUERY", look_at_values(doubtful.table, doubtful.column)),
-        ]
-        if new := [look for look in looks if look not in self._played]:
-            self.act(*draw.choice(new))
 
-    def finish(self, query: str, doubtful: Comparison | None = None) -> Demonstration | None:
-        """Run the right query and answer with its result; None where that does not succeed.
+def play_script(
+    environment: SQLEnvironment, record: QuestionRecord, script: Script, prompt: Prompt
+) -> Demonstration | None:
+    """Play one episode by a script; None where it is not won."""
+    expert = Expert(script, prompt)
+    ((_, episode, _),) = play(environment, expert, [PlannedEpisode(record)])
+    if episode.error and not episode.error.startswith(GaveUpError.__name__):
+        raise RuntimeError(f"question {record.question_id}: {episode.error}")
+    return Demonstration(record.question_id, tuple(expert.turns)) if episode.correct else None
 
-        Args:
-            doubtful: what to see some rows of first, should that be nothing.
-        """
-        if self.observation.budget_remaining < 2:
-            return None
-        found = self.act("QUERY", query)
-        answer = self._answer()
-        nothing = (
-            found.shown is not None
-            and found.shown.ok
-            and not found.shown.rows
-            and found.budget_remaining > 1
-        )
-        if doubtful and nothing and ("SAMPLE", doubtful.table) not in self._played:
-            self.act("SAMPLE", doubtful.table)  # which leaves the last result as it is
-        self.act("ANSWER", answer)
-        if not self.observation.metadata.get("correct"):
-            return None
-        return Demonstration(self.record.question_id, tuple(self.turns))
 
-    def _answer(self) -> str:
-        if self.environment.allow_last:
-            return LAST_RESULT
-        assert self.observation.shown is not None
-        return answer_from_result(self.observation.shown, allow_last=False)
+def look(
+    doubtful: Comparison, played: PlayedActions, draw: random.Random
+) -> Generator[Move, SQLObservation, SQLObservation | None]:
+    """See what the database holds where a query found nothing, if that is not known yet."""
+    looks = [
+        ("SAMPLE", doubtful.table),
+        ("QUERY", look_at_values(doubtful.table, doubtful.column)),
+    ]
+    if new := [look for look in looks if look not in played]:
+        return (yield Move(*draw.choice(new)))
+    return None
+
+
+def finish(
+    seen: SQLObservation,
+    played: PlayedActions,
+    query: str,
+    doubtful: Comparison | None = None,
+) -> Moves:
+    """Run the right query and answer with its result.
+
+    Args:
+        doubtful: what to see some rows of first, should that be nothing.
+    """
+    if seen.budget_remaining < 2:
+        return
+    found = yield Move("QUERY", query)
+    assert found.shown is not None
+    answer = LAST_RESULT
+    if not found.metadata["allow_last"]:
+        answer = answer_from_result(found.shown, allow_last=False)
+    nothing = found.shown.ok and not found.shown.rows and found.budget_remaining > 1
+    if doubtful and nothing and ("SAMPLE", doubtful.table) not in played:
+        yield Move("SAMPLE", doubtful.table)  # which leaves the last result as it is
+    yield Move("ANSWER", answer)
 
 
 class Demonstrations:
@@ -208,7 +248,6 @@ class Demonstrations:
     def play_one(self, record: QuestionRecord, draw: random.Random) -> Demonstration | None:
         """One demonstration, or None where the question cannot be won in this shape."""
         environment = self._typed if draw.random() < self.mix.typed_answer else self._with_last
-        expert = Expert(environment, record, self._prompt)
         with database_of(environment, record) as database:
             query = canonical_sql(record.gold_sql, database)
             needed = tables_in_order(query, database) or list(record.tables_involved)
@@ -218,21 +257,26 @@ class Demonstrations:
             compared = list(comparisons(query, database))
             corrupted = draw.random() < self.mix.corrupt
             wrong = corrupt(query, record.question_text, database, draw) if corrupted else None
-        others = [name for name in expert.observation.table_names if name not in tables]
-        if others and draw.random() < self.mix.detour:
-            tables.insert(draw.randrange(len(tables) + 1), draw.choice(others))
-        for table in tables[:room]:
-            expert.act("DESCRIBE", table)
         unspelt = [item for item in compared if not spelt_in(item.text, record.question_text)]
-        if wrong is not None:
-            expert.act("QUERY", wrong.query, trained=False)
-            if wrong.doubtful and draw.random() < LOOK_WHY and not expert.observation.done:
-                expert.look(wrong.doubtful, draw)
-        elif unspelt and draw.random() < self.mix.look:
-            expert.act("QUERY", look_at_values(unspelt[0].table, unspelt[0].column))
-        elif compared and draw.random() < self.mix.sample:
-            expert.act("SAMPLE", compared[0].table)
-        return expert.finish(query, compared[0] if compared and self.mix.corrupt else None)
+
+        def script(seen: SQLObservation, played: PlayedActions) -> Moves:
+            others = [name for name in seen.table_names if name not in tables]
+            if others and draw.random() < self.mix.detour:
+                tables.insert(draw.randrange(len(tables) + 1), draw.choice(others))
+            for table in tables[:room]:
+                seen = yield Move("DESCRIBE", table)
+            if wrong is not None:
+                seen = yield Move("QUERY", wrong.query, trained=False)
+                if wrong.doubtful and draw.random() < LOOK_WHY:
+                    seen = (yield from look(wrong.doubtful, played, draw)) or seen
+            elif unspelt and draw.random() < self.mix.look:
+                seen = yield Move("QUERY", look_at_values(unspelt[0].table, unspelt[0].column))
+            elif compared and draw.random() < self.mix.sample:
+                seen = yield Move("SAMPLE", compared[0].table)
+            doubtful = compared[0] if compared and self.mix.corrupt else None
+            yield from finish(seen, played, query, doubtful)
+
+        return play_script(environment, record, script, self._prompt)
 
     def close(self) -> None:
         self._with_last.close()
