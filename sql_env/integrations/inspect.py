@@ -63,7 +63,7 @@ def _task(
     folder: Path | None, split: str, actions: Actions, step_budget: int, allow_last: bool
 ) -> Task:
     try:
-        dataset = Dataset.at(folder) if folder else Dataset.embedded()
+        dataset = Dataset.at(folder)
         prompt = Prompt(actions=actions)
         questions = dataset.load_split(split)
         env = SQLEnvironment(
