@@ -8,8 +8,7 @@ import typer
 
 from sql_env.commands import data, demo, evaluate, old_names, pack, play, train
 from sql_env.commands.errors import Commands
-from sql_env.commands.mcp import mcp
-from sql_env.commands.serve import serve
+from sql_env.commands.serve import mcp, serve
 
 app = typer.Typer(
     cls=Commands,

@@ -38,9 +38,9 @@ from typing import NamedTuple
 import apsw
 
 from sql_env.core.allow_list import FUNCTIONS, TABLE_FUNCTIONS, USE_DESCRIBE, denial
-from sql_env.core.query_result import Cell, ErrorKind, Limits, QueryResult, Row
-from sql_env.core.sqlite_messages import LONGEST_SQL, classify
+from sql_env.core.query_result import Cell, ErrorKind, Limits, QueryResult, Row, classify
 
+LONGEST_SQL = 10_000  # bytes
 WIDEST_RESULT = 128
 COMPILE_LIMITS = {
     apsw.SQLITE_LIMIT_EXPR_DEPTH: 100,

@@ -26,8 +26,13 @@ from sql_env.worlds.building import build_world
 from sql_env.worlds.checks import Judge, hardness_of
 from sql_env.worlds.domain_files import own_domains, read_domain
 from sql_env.worlds.intents import INTENTS, Asker, Candidate, propose
-from sql_env.worlds.records import Record, make_record, split_records, write_questions
-from sql_env.worlds.writing import write_database
+from sql_env.worlds.writing import (
+    Record,
+    make_record,
+    split_records,
+    write_database,
+    write_questions,
+)
 
 # Spider's mix, in percent.
 HARDNESS_MIX: dict[Difficulty, int] = {"easy": 22, "medium": 41, "hard": 18, "extra": 19}

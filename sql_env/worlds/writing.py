@@ -1,11 +1,20 @@
-"""A world as an SQLite file, byte for byte the same wherever it is written."""
+"""Databases as SQLite files, the same bytes wherever they are written; questions as records."""
 
 from __future__ import annotations
 
+import json
+import random
 import sqlite3
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
+from sql_env.core.database import QueryResult
+from sql_env.core.sql_text import normalize_sql
+from sql_env.models import Difficulty, QuestionRecord
+from sql_env.questions import answer_of
+from sql_env.worlds.intents import Candidate
 from sql_env.worlds.world import World, WorldColumn, WorldTable
 
 # SQLite stamps its own version into the header; one number keeps the bytes the same everywhere.
@@ -52,3 +61,60 @@ def create_statement(table: WorldTable) -> str:
         for ref in table.references
     ]
     return f"CREATE TABLE {table.name} (\n  " + ",\n  ".join(lines) + "\n)"
+
+
+Record = dict[str, Any]
+
+
+def make_record(
+    candidate: Candidate,
+    level: Difficulty,
+    result: QueryResult,
+    tables: tuple[str, ...],
+    database: str,
+) -> Record:
+    answer, answer_type = answer_of(result.columns, result.rows)
+    return {
+        "question_id": "",
+        "question_text": candidate.question,
+        "database_name": database,
+        "gold_sql": candidate.sql,
+        "gold_answer": answer,
+        "answer_type": answer_type,
+        "difficulty": level,
+        "tables_involved": [table for table in tables if table in result.tables],
+        "split": "",
+    }
+
+
+def split_records(records: list[Record], eval_fraction: float, seed: int) -> None:
+    """Set each record's split, balanced by database and hardness, no gold SQL on both sides."""
+    rng = random.Random(f"{seed}/split")
+    seen = Counter(normalize_sql(record["gold_sql"]) for record in records)
+    strata: dict[tuple[str, str], list[Record]] = {}
+    for record in records:
+        record["split"] = "train"
+        strata.setdefault((record["difficulty"], record["database_name"]), []).append(record)
+    upto, chosen = 0, 0
+    for _, members in sorted(strata.items()):
+        upto += len(members)
+        wanted = round(upto * eval_fraction) - chosen
+        # A query that two databases share stays in train as a whole.
+        free = [record for record in members if seen[normalize_sql(record["gold_sql"])] == 1]
+        for record in rng.sample(free, min(max(0, wanted), len(free))):
+            record["split"] = "eval"
+            chosen += 1
+
+
+def write_questions(path: Path, records: list[Record]) -> None:
+    """A JSON list, one field per line and one record per few lines, so that it can be diffed."""
+    for record in records:
+        QuestionRecord.model_validate(record)
+    blocks = []
+    for record in records:
+        lines = [
+            f"    {json.dumps(key)}: {json.dumps(value, ensure_ascii=False)}"
+            for key, value in record.items()
+        ]
+        blocks.append("  {\n" + ",\n".join(lines) + "\n  }")
+    path.write_text("[\n" + ",\n".join(blocks) + "\n]\n", encoding="utf-8")
