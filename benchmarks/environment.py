@@ -259,6 +259,7 @@ def soak(steps: int) -> bool:
             early = Usage.now()
         if early is not None and done >= steps:
             break
+    assert early is not None
     late = Usage.now()
     elapsed = time.monotonic() - begun
     print(f"{data}: {done:,} steps in {elapsed:.0f} s ({done / elapsed:,.0f} a second)")

@@ -14,7 +14,7 @@ import sqlite3
 import tempfile
 import time
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from rich.console import Console
 from rich.table import Table
@@ -115,7 +115,7 @@ class Ours:
         """The reward of a query and the text that comes back."""
         with self.begin(gold) as env:
             seen = env.step(SQLAction(action_type="QUERY", argument=sql))
-            return seen.reward, seen.error or seen.result
+            return seen.reward or 0.0, seen.error or seen.result
 
     def seconds(self, sql: str) -> float:
         with self.begin("SELECT 1") as env:
@@ -135,13 +135,13 @@ class SkyRL:
         self._make = SQLEnv
         self._config = Text2SQLEnvConfig(db_path=str(folder))
 
-    def begin(self, gold: str) -> object:
+    def begin(self, gold: str) -> Any:
         extras = {"db_id": "music", "reward_spec": {"ground_truth": gold}, "data": "spider"}
         return self._make(self._config, extras)
 
     def accepts(self, case: Case) -> bool:
         answer = f"<think>so</think><solution>{case.query}</solution>"
-        return self.begin(case.gold).step(answer)["reward"] == 1.0
+        return bool(self.begin(case.gold).step(answer)["reward"] == 1.0)
 
     def query(self, gold: str, sql: str) -> tuple[float, str]:
         done = self.begin(gold).step(f"<think>so</think><sql>{sql}</sql>")
@@ -163,7 +163,7 @@ def main() -> None:
         with sqlite3.connect(path) as connection:
             connection.executescript(TABLES)
         connection.close()
-        players = {"SQLEnv": Ours(folder)}
+        players: dict[str, Ours | SkyRL] = {"SQLEnv": Ours(folder)}
         try:
             players["SkyRL-Gym"] = SkyRL(folder)
         except ModuleNotFoundError:

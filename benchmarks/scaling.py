@@ -125,7 +125,7 @@ def measure_training(model: Path, ranks: int, out: Path) -> float:
         raise SystemExit(done.stderr[-3000:])
     rows = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
     seconds = statistics.median(row["step_time"] for row in rows[WARM_STEPS:])
-    return ranks * EPISODES_PER_RANK / seconds
+    return float(ranks * EPISODES_PER_RANK / seconds)
 
 
 def main() -> None:

@@ -157,6 +157,7 @@ class Session(asyncio.Protocol):
     def __init__(self) -> None:
         self._buffer = b""
         self._answer: asyncio.Future[bytes] | None = None
+        self._transport: asyncio.Transport  # from `open` on
 
     @classmethod
     async def open(cls, port: int) -> Session:
@@ -208,7 +209,8 @@ class Session(asyncio.Protocol):
         if head[1] < 126:
             return 2 + head[1]
         wide = head[1] == 127
-        return (10 if wide else 4) + struct.unpack_from("!Q" if wide else "!H", head, 2)[0]
+        length: int = struct.unpack_from("!Q" if wide else "!H", head, 2)[0]
+        return (10 if wide else 4) + length
 
     def connection_lost(self, error: Exception | None) -> None:
         if self._answer and not self._answer.done():
@@ -383,7 +385,7 @@ def read_process(pid: int) -> tuple[int, int, int]:
 
 def measure_workers(dataset: Path | None, scripts: list[Script], port: int) -> None:
     """Two workers beside one, driven by two client processes."""
-    rates = {}
+    rates: dict[int, list[float]] = {}
     for workers in (1, 2):
         with (
             server(OURS, port + workers, dataset, workers),

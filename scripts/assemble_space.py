@@ -81,8 +81,8 @@ def assemble(target: Path) -> None:
 
 def _dockerfile() -> str:
     """The checkout's own, and the model; the command that it ends with offers both."""
-    server, _, command = (CHECKOUT / "Dockerfile").read_text(encoding="utf-8").rpartition("CMD ")
-    command = [*json.loads(command), "--policy", f"model:{MODEL}", "--policy", f"model:{BASE}"]
+    server, _, own = (CHECKOUT / "Dockerfile").read_text(encoding="utf-8").rpartition("CMD ")
+    command = [*json.loads(own), "--policy", f"model:{MODEL}", "--policy", f"model:{BASE}"]
     return f"{server.rstrip()}\n{MODEL_STEPS}CMD {json.dumps(command)}\n"
 
 

@@ -25,7 +25,7 @@ IMAGES = Path(__file__).resolve().parent.parent / "docs" / "images"
 PORT = 8377
 QUESTION = "city_transit_0061"  # the one that the README plays
 TRAINED, BASE = "smollm2-135m-sqlenv", "smollm2-135m"
-SIZE = {"width": 1280, "height": 800}
+WIDTH, HEIGHT = 1280, 800
 
 
 @contextmanager
@@ -34,7 +34,7 @@ def browser_page() -> Iterator[Page]:
         browser = playwright.chromium.launch(
             executable_path=shutil.which("chromium"), args=["--no-sandbox", "--disable-gpu"]
         )
-        yield browser.new_page(viewport=SIZE)
+        yield browser.new_page(viewport={"width": WIDTH, "height": HEIGHT})
         browser.close()
 
 
