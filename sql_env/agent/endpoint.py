@@ -122,6 +122,9 @@ class EndpointPolicy:
                 noted = {"replaced": Replaced(first.text, reason, spent)._asdict()}
                 first = Reply(reply.text, {**reply.trace, **noted})
                 break
+        else:
+            kept = {"reason": reason, "extra_tokens": spent}
+            first = Reply(first.text, {**first.trace, "kept": kept})
         return first if cost is None else Reply(first.text, {**first.trace, "cost": cost})
 
     async def _ask(self, episode: int, *, retry: int = 0) -> Reply:

@@ -5,7 +5,7 @@ SQLite itself says that a query cannot work: an empty database with the tables t
 shown compiles it with EXPLAIN and reads nothing, within the sandbox's limits and a deadline. Of
 tables that were not described nothing is claimed. The model is then sampled again, a few times at
 most; the first turn without an objection is played, and the record keeps the original, the reason
-and the extra tokens.
+and the extra tokens. Where there is none, the original is played, and what was spent is kept.
 """
 
 from __future__ import annotations

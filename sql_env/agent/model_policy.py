@@ -83,7 +83,7 @@ class ModelPolicy:
                 trace["cut_off"] = True
             if episode in replaced:
                 turn, noted = replaced[episode]
-                trace["replaced"] = noted._asdict()
+                trace |= noted
             text = talk.add_completion(turn.ids, turn.logprobs)
             chosen[episode] = self._noted(
                 episode, self._dialogues[episode].understand(text, **trace)
@@ -143,13 +143,15 @@ class ModelPolicy:
     def _context(self, episode: int) -> list[int]:
         return self._talks[episode].context_ids + self._begun[episode].ids
 
-    def _replaced(self, turns: Mapping[int, Completion]) -> dict[int, tuple[Completion, Replaced]]:
-        """Other turns for those that guided decoding objects to, where one is found."""
+    def _replaced(
+        self, turns: Mapping[int, Completion]
+    ) -> dict[int, tuple[Completion, dict[str, Any]]]:
+        """Other turns for those that guided decoding objects to, where one is found; their cost."""
         assert self._resampler is not None
         reasons = {e: self._objection(e, t) for e, t in turns.items()}
         open_ones = [episode for episode, reason in reasons.items() if reason]
         spent = dict.fromkeys(open_ones, 0)
-        found: dict[int, tuple[Completion, Replaced]] = {}
+        found: dict[int, tuple[Completion, dict[str, Any]]] = {}
         for _ in range(TRIES):
             if not open_ones:
                 break
@@ -159,8 +161,11 @@ class ModelPolicy:
                 if not self._objection(episode, turn):
                     original = self._layout.decode(turns[episode].ids)
                     noted = Replaced(original, reasons[episode], spent[episode])
-                    found[episode] = turn, noted
+                    found[episode] = turn, {"replaced": noted._asdict()}
             open_ones = [episode for episode in open_ones if episode not in found]
+        for episode in open_ones:
+            kept = {"reason": reasons[episode], "extra_tokens": spent[episode]}
+            found[episode] = turns[episode], {"kept": kept}
         return found
 
     def _objection(self, episode: int, turn: Completion) -> str:

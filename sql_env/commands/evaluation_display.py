@@ -186,7 +186,7 @@ def _behaviour_table(runs: Sequence[PlayedRun]) -> Table:
     row("use SAMPLE", lambda s: _percent(s.sample_share.rate))
     if any(summary.recovery.n for summary in summaries):
         row("recovered", lambda s: _share_of(s.recovery) if s.recovery.n else "-")
-    if any(summary.replaced.rate for summary in summaries):
+    if any(summary.extra_tokens for summary in summaries):
         row("turns replaced", lambda s: f"{_percent(s.replaced.rate)}, {s.extra_tokens:,} tokens")
         row("because of", lambda s: _listed(s.replaced_reasons))
     if any(summary.cut_off for summary in summaries):

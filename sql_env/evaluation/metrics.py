@@ -64,7 +64,7 @@ class Summary:
     recovery: Rate  # of the episodes whose first query failed: success all the same
     replaced: Rate  # of the turns: guided decoding drew another
     replaced_reasons: dict[str, int]
-    extra_tokens: int  # that were written for turns which were then replaced
+    extra_tokens: int  # that were written to replace turns, in vain too
     cut_off: int  # turns that ran into the token limit
     parse_rate: float | None  # of the model's turns; None where nothing had to be parsed
     stop_reasons: dict[str, int]
@@ -137,7 +137,12 @@ def summarize(episodes: Sequence[EpisodeResult], *, planned: int | None = None) 
         recovery=wilson(sum(e.correct for e in stumbled), len(stumbled)),
         replaced=wilson(len(replaced), len(steps)),
         replaced_reasons=_counts(_kind_of_reason(item["reason"]) for item in replaced),
-        extra_tokens=sum(item["extra_tokens"] for item in replaced),
+        extra_tokens=sum(
+            step.trace[drawn]["extra_tokens"]
+            for step in steps
+            for drawn in ("replaced", "kept")
+            if drawn in step.trace
+        ),
         cut_off=sum("cut_off" in step.trace for step in steps),
         parse_rate=fmean(parsed) if parsed else None,
         stop_reasons=_counts(e.stop_reason for e in episodes),

@@ -9,6 +9,7 @@ import pytest
 
 from sql_env.agent.conversation import ChatLayout
 from sql_env.agent.generation import Completion, Generator, Sampling, TransformersGenerator
+from sql_env.agent.guided import TRIES
 from sql_env.agent.model_policy import ModelPolicy
 from sql_env.agent.parsing import format_action
 from sql_env.agent.playing import plan_of, play
@@ -228,6 +229,9 @@ class TestGuided:
         steps = self.play(music, tokenizer, "DESCRIBE: singer")
         assert [step.argument for step in steps] == ["singer"] * 3
         assert not any("replaced" in step.trace for step in steps)
+        spent = TRIES * (len(tokenizer.encode("DESCRIBE: singer", add_special_tokens=False)) + 1)
+        kept = [step.trace.get("kept") for step in steps]
+        assert kept == [None, *[{"reason": "repeated", "extra_tokens": spent}] * 2]
 
 
 class TestSeveralActions:

@@ -95,6 +95,12 @@ class TestReplacedTurns:
         assert (summary.replaced.rate, summary.replaced.n) == (0.5, 2)
         assert summary.extra_tokens == 12
 
+    def test_what_was_drawn_in_vain_is_counted_too(self, make_episode: Maker) -> None:
+        noted = {"kept": {"reason": "repeated", "extra_tokens": 20}}
+        kept = make_step("QUERY", "SELECT 1", trace=noted)
+        summary = summarize([make_episode("a", steps=(kept, make_step("ANSWER", "1")))])
+        assert (summary.replaced.rate, summary.extra_tokens) == (0.0, 20)
+
 
 class TestSummary:
     def test_counts(self, make_episode: Maker) -> None:

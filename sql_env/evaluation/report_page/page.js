@@ -58,7 +58,7 @@ function headline() {
     ["Queries", (m) => m.avg_queries.toFixed(1)],
     ["Use SAMPLE", (m) => percent(m.sample_share.rate)],
     ["Recovery", (m) => (m.recovery.n ? `${percent(m.recovery.rate)} of ${m.recovery.n}` : "–")],
-    ...(runs.some((run) => run.summary.replaced.n && run.summary.replaced.rate) ? [["Replaced", (m) => `${percent(m.replaced.rate)}, ${m.extra_tokens} tokens`]] : []),
+    ...(runs.some((run) => run.summary.extra_tokens) ? [["Replaced", (m) => `${percent(m.replaced.rate)}, ${m.extra_tokens} tokens`]] : []),
     ...(runs.some((run) => run.summary.parse_rate !== null) ? [["Parsed", (m) => (m.parse_rate === null ? "–" : percent(m.parse_rate))]] : []),
   ];
   put($("headline"), [
