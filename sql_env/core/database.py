@@ -25,6 +25,7 @@ from sql_env.core.schema import (
     TableSchema,
     quote_identifier,
     read_schemas,
+    read_views,
 )
 
 __all__ = [
@@ -74,10 +75,10 @@ class FileIdentity:
         return cls(path, found.st_mtime_ns, found.st_size, found.st_ino)
 
 
-def _read_schemas(file: FileIdentity) -> list[TableSchema]:
+def _read(file: FileIdentity) -> tuple[list[TableSchema], dict[str, int]]:
     try:
         with closing(connect(file.path)) as connection:
-            schemas = read_schemas(connection)
+            schemas, views = read_schemas(connection), read_views(connection)
     except (apsw.Error, UnicodeDecodeError) as error:
         raise DatabaseOpenError(
             f"{file.path}: {error}. The file is damaged or is not an SQLite database: "
@@ -92,14 +93,14 @@ def _read_schemas(file: FileIdentity) -> list[TableSchema]:
         raise DatabaseOpenError(
             f"{file.path}: the database has no tables. Delete it and prepare the data again"
         )
-    return schemas
+    return schemas, views
 
 
 class _OpenFile:
     """What all who opened a file share: its schema and its idle connections."""
 
     def __init__(self, file: FileIdentity) -> None:
-        schemas = _read_schemas(file)
+        schemas, self.views = _read(file)
         self.path = file.path
         self.schemas = {schema.name.lower(): schema for schema in schemas}
         self.table_names = tuple(schema.name for schema in schemas)
@@ -151,7 +152,7 @@ class _Pool:
                     self._close(min(idle, key=lambda other: other.last_used).idle)
             self._count += 1
         try:
-            return Sandbox(file.path, file.table_names, file.widest_table)
+            return Sandbox(file.path, file.table_names, file.widest_table, file.views)
         except BaseException:
             with self._lock:
                 self._count -= 1

@@ -6,10 +6,10 @@ What is covered
       no room for attached databases. `sqlite_master` and the PRAGMA table functions are closed
       too: the schema is read with DESCRIBE.
     * Time: a progress handler looks at the clock every 1,000 opcodes, and as often while a
-      statement is compiled. It is blind inside an opcode, so values are kept short (1 KB): no
-      function then takes long, however often it is written. A query that meets a longer value is
-      run again in the careful lane: up to 32 KB, the clock every ten opcodes, and few function
-      calls.
+      statement is compiled. It is blind while the planner orders a join, so a join may have 16
+      tables. And it is blind inside an opcode, so values are kept short (1 KB): no function then
+      takes long, however often it is written. A query that meets a longer value is run again in
+      the careful lane: up to 32 KB, the clock every ten opcodes, and few function calls.
     * Memory: SQLite's heap limit, which also ends statements that explode while they are being
       compiled, and caps on rows and bytes that are checked between small batches of rows.
     * Results that differ from run to run: `random()` and `randomblob()` are not on the list.
@@ -29,7 +29,7 @@ from __future__ import annotations
 
 import marshal
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
 from pathlib import Path
 from time import monotonic
@@ -39,9 +39,11 @@ import apsw
 
 from sql_env.core.allow_list import FUNCTIONS, TABLE_FUNCTIONS, USE_DESCRIBE, denial
 from sql_env.core.query_result import Cell, ErrorKind, Limits, QueryResult, Row, classify
+from sql_env.core.sql_text import joins_more_than
 
 LONGEST_SQL = 10_000  # bytes
 WIDEST_RESULT = 128
+MOST_JOINED = 16
 COMPILE_LIMITS = {
     apsw.SQLITE_LIMIT_EXPR_DEPTH: 100,
     apsw.SQLITE_LIMIT_COMPOUND_SELECT: 50,
@@ -105,14 +107,18 @@ class Sandbox:
         path: the database.
         tables: the names of the tables and views that may be read.
         widest_table: the columns of the widest of them, so that `SELECT *` stays possible.
+        views: how many tables the views join.
 
     Raises:
         apsw.Error: the file cannot be opened or is not a database.
         MemoryError: SQLite's heap is full.
     """
 
-    def __init__(self, path: Path, tables: Iterable[str], widest_table: int) -> None:
+    def __init__(
+        self, path: Path, tables: Iterable[str], widest_table: int, views: Mapping[str, int]
+    ) -> None:
         self._names = {name.lower(): name for name in tables}
+        self._views = views
         # What the authorizer sees while a statement is compiled. Compiled statements are kept: one
         # that comes again is neither announced nor checked again.
         self._seen: list[tuple[str, str]] = []
@@ -186,6 +192,10 @@ class Sandbox:
         if known is not None:
             cursor = self._plain.execute(sql)
         else:
+            if joins_more_than(MOST_JOINED, sql, self._views):
+                raise _Refused(
+                    ErrorKind.TOO_LARGE, f"the query joins more than {MOST_JOINED} tables"
+                )
             self._sql, self._columns = sql, ()
             try:
                 cursor = self._checking.execute(sql)

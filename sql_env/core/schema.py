@@ -9,6 +9,8 @@ from typing import NamedTuple
 
 import apsw
 
+from sql_env.core.sql_text import tables_joined
+
 
 class Column(NamedTuple):
     """A column of a table."""
@@ -66,6 +68,16 @@ def read_schemas(connection: apsw.Connection) -> list[TableSchema]:
         with suppress(apsw.SQLError, apsw.InterruptError):
             schemas.append(_read_schema(connection, name))
     return schemas
+
+
+def read_views(connection: apsw.Connection) -> dict[str, int]:
+    """How many tables each view joins, by its name in lower case."""
+    sizes: dict[str, int] = {}
+    for name, sql in connection.execute(
+        "SELECT name, sql FROM sqlite_master WHERE type = 'view' ORDER BY rowid"
+    ):
+        sizes[str(name).lower()] = tables_joined(str(sql), sizes)
+    return sizes
 
 
 def _is_over(deadline: float) -> bool:

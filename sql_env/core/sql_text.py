@@ -7,6 +7,7 @@ an ORDER BY inside a subquery, a string or a comment is never taken for the quer
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
@@ -30,6 +31,10 @@ _COMMENT = ("--", "/*")
 _QUOTES = '"`['
 _COMPOUND = frozenset({"UNION", "INTERSECT", "EXCEPT"})
 _AFTER_LIST = _COMPOUND | {"FROM", "WHERE", "GROUP", "HAVING", "WINDOW", "ORDER", "LIMIT"}
+_BEFORE_TABLE = frozenset({"from", "join", ",", "("})
+_AFTER_FROM = frozenset(word.lower() for word in _AFTER_LIST - {"FROM"})
+_MOST_FORWARD_REFERENCES = 8
+_NOT_ASCII = re.compile(r"[^\x00-\x7f]")
 _LONGEST_KEPT = 2_000  # characters of a query whose normal form is remembered
 _LIMIT = re.compile(r"(-? ?\d+)(?: (,|OFFSET) (-? ?\d+))?")
 
@@ -177,6 +182,119 @@ def parse_select(sql: str) -> SelectText | None:
         offset=offset,
         limit_is_plain=plain,
     )
+
+
+class _Parenthesis:
+    """What is counted of a statement, or of a part of it in parentheses."""
+
+    def __init__(self, name: str = "", *, in_from: bool = False, exists: bool = False) -> None:
+        self.name = name  # of the common table expression that it is
+        self.is_item = in_from  # it stands in a FROM itself
+        self.exists = exists
+        self.in_from = in_from
+        self.tables = int(in_from)
+        self.most = 0
+        self.is_query = False
+        self.after = ""  # what it stands behind
+
+    def end_of_arm(self) -> None:
+        self.most = max(self.most, self.tables)
+        self.tables, self.in_from = 0, False
+
+
+def joins_more_than(most: int, sql: str, views: Mapping[str, int]) -> bool:
+    """Whether `tables_joined` says more than `most`; of almost all queries that is seen at once."""
+    text = sql.lower()
+    if not views and "with" not in text and sum(map(text.count, (",", "join", "from"))) <= most:
+        return False
+    return tables_joined(sql, views) > most
+
+
+def tables_joined(sql: str, views: Mapping[str, int]) -> int:
+    """The most tables that one FROM of `sql` joins, with what SQLite may merge into it.
+
+    That are subqueries, common table expressions, views and EXISTS. It may be too many, never too
+    few: a statement that seems to join little and joins a lot keeps SQLite's planner busy for
+    seconds.
+
+    Args:
+        sql: any text.
+        views: how many tables the views join, by their names in lower case.
+    """
+    if not sql.isascii():  # to SQLite all other characters are letters
+        sql = _NOT_ASCII.sub("x", sql)
+    lexemes = [lexeme.lower() for lexeme in _LEXEME.findall(sql) if lexeme[:2] not in _COMMENT]
+    sizes = dict(views)
+    for _ in range(_MOST_FORWARD_REFERENCES):
+        before = sizes.copy()
+        most = _count_joined(lexemes, sizes)
+        if sizes == before:
+            return most
+    return len(lexemes)  # each of them used before it is defined: nobody writes like this
+
+
+def _count_joined(lexemes: Sequence[str], sizes: dict[str, int]) -> int:
+    """One reading of a statement; what common table expressions join is put into `sizes`."""
+    here = _Parenthesis()
+    around: list[_Parenthesis] = []
+    previous = closed = ""
+    for at, lexeme in enumerate(lexemes):
+        if lexeme == "(":
+            around.append(here)
+            here = _Parenthesis(
+                _name_before(lexemes, at, closed),
+                in_from=here.in_from and previous in _BEFORE_TABLE,
+                exists=previous == "exists",
+            )
+            here.after = previous
+        elif lexeme == ")" and around:
+            inner, here, closed = here, around.pop(), here.after
+            if inner.is_query:
+                inner.end_of_arm()
+            if inner.name:
+                sizes[inner.name] = max(sizes.get(inner.name, 1), inner.most)
+            if inner.is_query and (inner.is_item or inner.exists):
+                here.tables += inner.most - inner.is_item
+            else:  # a query for itself, or an expression, which may hold EXISTS
+                here.tables += inner.tables - inner.is_item
+                here.most = max(here.most, inner.most)
+        elif lexeme in ("select", "values"):
+            here.end_of_arm()
+            here.is_query = True
+        elif lexeme == "from" and previous != "distinct":
+            here.in_from = True
+            here.tables += 1
+        elif lexeme in _AFTER_FROM:
+            here.in_from = False
+        elif here.in_from and lexeme in (",", "join"):
+            here.tables += 1
+        elif here.in_from and (previous in _BEFORE_TABLE or previous == "."):
+            name = _unquoted(lexeme)
+            if name in sizes and name != here.name and all(name != p.name for p in around):
+                here.tables += sizes[name] - 1
+        previous = lexeme
+    for part in (*around, here):
+        part.end_of_arm()
+    return max(part.most for part in (*around, here))
+
+
+def _name_before(lexemes: Sequence[str], at: int, closed: str) -> str:
+    """The name in `name AS (` or `name (…) AS NOT MATERIALIZED (`, where `at` is the parenthesis.
+
+    Args:
+        closed: what stood before the parenthesis that was closed last.
+    """
+    before = [word for word in lexemes[max(0, at - 4) : at] if word not in ("not", "materialized")]
+    if len(before) < 2 or before[-1] != "as":
+        return ""
+    return _unquoted(closed if before[-2] == ")" else before[-2])
+
+
+def _unquoted(lexeme: str) -> str:
+    if lexeme[0] not in "'\"`[":
+        return lexeme
+    closing = lexeme[-1]
+    return lexeme[1:-1].replace(closing * 2, closing)
 
 
 def _find(tokens: list[Token], keyword: str, start: int, stop: int) -> int:

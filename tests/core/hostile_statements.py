@@ -56,6 +56,18 @@ def _self_join(
     return start + _tree(terms, link)
 
 
+def _sorted_join(table: str, aliases: int, terms: int, length: int) -> str:
+    """A join whose every place in the order is open, sorted by a column of each table."""
+    tables = ",".join(f"{table.format(i)} t{i}" for i in range(aliases))
+    columns = [f"t{i}.{'ab'[term % 2]}" for term in range(terms) for i in range(aliases)]
+    order = " ORDER BY " + ",".join(f"t{i}.b" for i in range(aliases))
+    start = f"SELECT 1 FROM {tables} WHERE "
+    where = [f"{column}={number % 10}" for number, column in enumerate(columns)]
+    while len(start + _tree(where, "AND") + order) > length:
+        where.pop()
+    return start + _tree(where, "AND") + order
+
+
 _ALIASES = ", ".join(f"crowded t{i}" for i in range(60))
 
 
@@ -461,6 +473,15 @@ STATEMENTS: dict[str, tuple[set[ErrorKind], list[str]]] = {
             "SELECT 1 FROM quad t0 "
             + " ".join(f"JOIN quad t{i} USING (a, b, c, d)" for i in range(1, 60))
             + " ORDER BY a, b, c, d, t9.a, t8.b",
+            _self_join("quad", 30, "{0}.c IN ({1}.a,1)", 9_900),
+            _sorted_join("pair", 60, 1, 8_700),
+            _sorted_join("quad", 60, 2, 3_900),
+            _sorted_join("tiny{0}", 60, 2, 5_000),
+            f"WITH c AS (SELECT {', '.join(f'{x}.a AS {x}' for x in 'uvwxyz')} FROM "
+            f"{', '.join(f'pair {x}' for x in 'uvwxyz')} WHERE "
+            f"{' AND '.join(f'{x}.a=1 AND {x}.b=2' for x in 'uvwxyz')}) SELECT 1 FROM "
+            f"{', '.join(f'c t{i}' for i in range(10))} ORDER BY "
+            + ", ".join(f"t{i}.{x}" for i in range(10) for x in "uvwxyz"),
         ],
     ),
     "deep expressions": (

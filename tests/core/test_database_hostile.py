@@ -46,6 +46,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         connection.execute(f"CREATE TABLE crowded ({', '.join(columns)})")
         for first, second in permutations(columns, 2):
             connection.execute(f"CREATE INDEX {first}_{second} ON crowded ({first}, {second})")
+        for i in range(60):
+            connection.execute(f"CREATE TABLE tiny{i} (a INT, b INT, PRIMARY KEY (a, b))")
         for i in range(50):
             connection.execute("INSERT INTO pair VALUES (?, ?)", (i, i % 7))
             connection.execute("INSERT INTO quad VALUES (?, ?, ?, ?)", (i, i % 7, i % 5, i % 3))

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sql_env.core.sql_text import normalize_sql, parse_select, tokenize
+from sql_env.core.sql_text import normalize_sql, parse_select, tables_joined, tokenize
 
 
 @pytest.mark.parametrize(
@@ -79,3 +79,35 @@ def test_what_is_no_select() -> None:
 @pytest.mark.parametrize("unit", ["[", "'", '"', "`", "/*", "(", "x'", "a["])
 def test_a_text_of_half_a_million_marks_is_read_in_linear_time(unit: str) -> None:
     tokenize(unit * (500_000 // len(unit)))
+
+
+@pytest.mark.parametrize(
+    ("sql", "tables"),
+    [
+        ("SELECT 1, 2, 3", 0),
+        ("SELECT a, max(b, c) FROM t ORDER BY a, b", 1),
+        ("SELECT a FROM t JOIN u USING (a, b) LEFT JOIN v ON t.a IN (1, 2), w", 4),
+        ("SELECT a FROM (t, (u JOIN v ON 1)), w", 4),
+        ("SELECT a FROM t WHERE a IS NOT DISTINCT FROM 3", 1),
+        ("SELECT a FROM t, u UNION SELECT a FROM v, w, x", 3),
+        ("SELECT (SELECT a FROM t, u) FROM v WHERE a IN (SELECT b FROM w, x, y)", 3),
+        ("SELECT a FROM t, (SELECT b FROM u, v) AS w, x", 4),
+        ("SELECT a FROM t WHERE ((EXISTS (SELECT 1 FROM u)) AND (NOT EXISTS(SELECT 1 FROM v)))", 3),
+        ("WITH c AS (SELECT a FROM t, u) SELECT 1 FROM c JOIN c AS d ON 1, v", 5),
+        ("WITH c(x, y) AS NOT MATERIALIZED (SELECT a FROM t, u) SELECT 1 FROM 'c', [C], `c`", 6),
+        ("WITH c AS (SELECT 1 FROM b, b), b AS (SELECT 1 FROM t, t, t) SELECT 1 FROM c, c", 12),
+        ("WITH b AS (SELECT 1 FROM t, u), c AS (SELECT 1 FROM b, b) SELECT 1 FROM c, c", 8),
+        ("WITH RECURSIVE n AS (SELECT 1 UNION ALL SELECT i + 1 FROM n, t) SELECT 1 FROM n", 2),
+        ("WITH \u00a0 AS (SELECT a FROM t, u) SELECT 1 FROM \u00a0, \u00a0", 4),
+        ('WITH "a""b" AS (SELECT a FROM t, u) SELECT 1 FROM [a"b], [a"b]', 4),
+        ("SELECT 1 FROM Sight, main.sight /* , t, t, t */ -- , t, t", 10),
+        ("SELECT 1 FROM t, ')', ((((", 3),
+    ],
+)
+def test_tables_are_counted_with_what_is_merged_into_a_join(sql: str, tables: int) -> None:
+    assert tables_joined(sql, {"sight": 5}) == tables
+
+
+def test_expressions_that_are_used_before_they_are_defined_are_not_followed_for_ever() -> None:
+    links = [f"c{i} AS (SELECT 1 FROM c{i + 1}, c{i + 1})" for i in range(20)]
+    assert tables_joined(f"WITH {', '.join(links)} SELECT 1 FROM c0", {}) > 16
