@@ -43,8 +43,8 @@ def read_own(folder: Path, questions_file: Path | None = None) -> Source:
     databases = find_databases(folder)
     if not databases:
         raise SourceError(
-            f"{folder}: no SQLite database in it (*.sqlite, *.sqlite3 or *.db). Tables in CSV files "
-            "become one with: sqlite-utils insert NAME.sqlite TABLE FILE.csv --csv"
+            f"{folder}: no SQLite database in it (*.sqlite, *.sqlite3 or *.db). Tables in CSV "
+            "files become one with: sqlite-utils insert NAME.sqlite TABLE FILE.csv --csv"
         )
     file = questions_file or _only_question_file(folder)
     items = _read_csv(file) if file.suffix == ".csv" else read_json_objects(file)
