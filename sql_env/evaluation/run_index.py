@@ -93,7 +93,7 @@ body {{ font: 15px/1.5 system-ui, sans-serif; margin: 2rem; }}
 div {{ overflow-x: auto; }}
 table {{ border-collapse: collapse; }}
 th, td {{ padding: .35rem .8rem; text-align: left; border-bottom: 1px solid #8884; }}
-td:last-child {{ white-space: nowrap; }}
+td:nth-child(-n+2), td:last-child {{ white-space: nowrap; }}
 </style>
 <h1>Runs</h1>
 <div><table>
