@@ -1,9 +1,9 @@
-"""The two pictures of a run: the reward of every logged step, and success on both splits."""
+"""The pictures of a run: the reward of every step, success on both splits and after each stage."""
 
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -82,6 +82,21 @@ def success_figure(points: Sequence[SuccessPoint]) -> Any:
     axes.set_ylim(-0.03, 1.03)
     axes.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
     axes.legend(frameon=False, loc="best")
+    return figure
+
+
+def stages_figure(rates: Mapping[str, Rate]) -> Any:
+    """Success on the same questions after each stage, with 95 % intervals."""
+    figure, axes = new_axes("Success on held-out questions", "episodes answered correctly")
+    for place, rate in enumerate(rates.values()):
+        spread = [[rate.rate - rate.low], [rate.high - rate.rate]]
+        axes.bar(place, rate.rate, width=0.6, color=TRAIN_COLOUR)
+        axes.errorbar(place, rate.rate, yerr=spread, color=EVAL_COLOUR, capsize=4)
+        axes.text(place + 0.05, rate.rate + 0.02, f"{rate.rate:.0%}")
+    axes.set_xticks(range(len(rates)), list(rates))
+    axes.set_xlabel("")
+    axes.set_ylim(0, 1.03)
+    axes.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
     return figure
 
 

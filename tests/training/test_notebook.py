@@ -41,6 +41,7 @@ def test_the_notebook_runs_in_one_click(
     outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
     text = "".join(output.text for output in outputs if output.output_type == "stream")
     for line in (
+        ": preset ",
         "Smoke test passed",
         "6 questions to train on, 6 held out",
         "success before: ",
@@ -50,7 +51,7 @@ def test_the_notebook_runs_in_one_click(
         assert line in text
     shown = [output for output in outputs if output.output_type == "display_data"]
     kinds = [kind for output in shown for kind in output.data]
-    assert kinds.count("image/png") >= 4, "two live plots and two at the end"
+    assert kinds.count("image/png") >= 5, "two live plots and three at the end"
     live = [output for output in shown if "display_id" in output.get("transient", {})]
     assert len(live) == len({output.transient["display_id"] for output in live})
     assert "before" in str(shown[-1].data)
