@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from rich.console import Console
     from transformers import TrainerControl, TrainerState, TrainingArguments
 
-    from sql_env.agent.episodes import Step
     from sql_env.agent.prompts import Prompt
     from sql_env.training.rollout import Rollout, TRLRollout
 
@@ -97,8 +96,6 @@ class RunLogCallback(WholeCheckpoints):
         self.rollout: TRLRollout | None = None  # set where the run plays through one
         self._seconds_before: dict[str, float] = {}
         self._logged_at = time.monotonic()
-        self._steps: list[Step] = []  # of the episodes since the last log
-        self._episodes = 0
         self._step = 0
         self._process = 0
 
@@ -117,8 +114,6 @@ class RunLogCallback(WholeCheckpoints):
 
     def add_transcripts(self, rollouts: Sequence[Rollout]) -> None:
         """Called by the rollout adapter after every round."""
-        self._episodes += len(rollouts)
-        self._steps += [step for rollout in rollouts for step in rollout.episode.steps]
         rows = [
             {"step": self._step, **json.loads(rollout.episode.to_json())}
             for rollout in rollouts[:TRANSCRIPTS_PER_ROUND]
@@ -136,23 +131,7 @@ class RunLogCallback(WholeCheckpoints):
         if state.is_world_process_zero and logs and "reward" in logs:  # the last log has none
             known = {k: v for k, v in logs.items() if k != "epoch"}  # of a list made for the run
             row = {"phase": "grpo", "step": state.global_step, **known}
-            self.log.add_metrics(row | self._play_since() | self._seconds_since())
-
-    def _play_since(self) -> dict[str, float]:
-        """How this process's episodes went: turns taken, understood, cut off."""
-        if not self._episodes:
-            return {}
-        steps, self._steps = self._steps, []
-        episodes, self._episodes = self._episodes, 0
-        turns = [step for step in steps if "raw" in step.trace]  # a turn may have several actions
-        return {
-            "turns": len(turns) / episodes,
-            "parsed": sum(bool(step.trace.get("parsed")) for step in turns) / len(turns),
-            "errors": sum(bool(step.error) for step in steps) / len(steps),
-            # TRL's own is of the last turns alone.
-            "completions/clipped_ratio": sum("cut_off" in step.trace for step in turns)
-            / len(turns),
-        }
+            self.log.add_metrics(row | self._seconds_since())
 
     def _seconds_since(self) -> dict[str, float]:
         """Where the time went since the last log; `seconds/run` is all of it, watching included."""
@@ -167,7 +146,7 @@ class RunLogCallback(WholeCheckpoints):
 
 
 class ProgressCallback(TrainerCallback):  # type: ignore[misc]
-    """A progress bar with the newest metrics behind it; in a file, a line for every log.
+    """A progress bar with the newest metrics behind it; elsewhere, a line for every log.
 
     Args:
         shown: names of metrics, and how the bar calls them.
@@ -185,7 +164,7 @@ class ProgressCallback(TrainerCallback):  # type: ignore[misc]
         self._console = console
         self._what = what
         self._shown = shown
-        self._watched = console.is_terminal or console.is_jupyter
+        self._watched = console.is_terminal  # a notebook's kernel prints the bar into itself
         self._progress = Progress(
             TextColumn("[bold]{task.description}"),
             BarColumn(bar_width=12),

@@ -45,10 +45,15 @@ REWARD_WEIGHTS = (1.0, 0.15, 1.0)  # of correctness, progress, operational
 
 @dataclass(frozen=True)
 class LoraSettings:
-    """Train low-rank adapters instead of the whole model."""
+    """Train low-rank adapters instead of the whole model.
+
+    Attributes:
+        load_in_4bit: keep the model under the adapter in 4 bits (QLoRA); needs bitsandbytes.
+    """
 
     r: int = field(default=32, metadata={"min": 1})
     alpha: int = field(default=64, metadata={"min": 1})
+    load_in_4bit: bool = False
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -363,6 +368,8 @@ class GRPOConfig:
             "top_k": 0,
             "vllm_max_model_length": self.max_context_tokens,
             "save_total_limit": 2,
+            "log_completions": self._has_tables,
+            "num_completions_to_print": 0,
         }
         return build_trl(TRLGRPOConfig, decided, defaults, self.trl, "trl")
 
@@ -394,6 +401,14 @@ class GRPOConfig:
             "save_total_limit": 2,
         }
         return build_trl(TRLSFTConfig, fields | decided, defaults, sft.trl, "sft.trl")
+
+    @property
+    def _has_tables(self) -> bool:
+        """Whether one of the loggers can show episodes as a table."""
+        asked = self.trl.get("report_to")
+        return bool(
+            {"wandb", "trackio", "all"} & set(asked if isinstance(asked, list) else [asked])
+        )
 
     def _trainer_fields(self) -> dict[str, Any]:
         """The fields that GRPO and SFT share."""

@@ -13,13 +13,18 @@ than training, TRL's importance ratio makes up for the difference, and its clipp
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 from trl import GRPOTrainer, SFTTrainer
 
+from sql_env.agent.prompts import Prompt
 from sql_env.training.resuming import KeepsArguments
+from sql_env.training.run_log import HUB
 
 Batch = dict[str, Any]
 
@@ -36,7 +41,40 @@ def forget_trainers(model: Any) -> None:
         model.__dict__.pop(name, None)
 
 
-class BucketedSFTTrainer(KeepsArguments, SFTTrainer):  # type: ignore[misc]
+class PushesTheModel(KeepsArguments):
+    """A trainer that sends the hub a folder of its own: a run's folder is more than a model.
+
+    The model's config.json would replace the run's, and transcripts would be published.
+
+    Attributes:
+        prompt: what the model is trained with; it is sent along.
+    """
+
+    prompt: Prompt | None = None
+
+    def push_to_hub(self, *arguments: Any, **options: Any) -> Any:
+        with self._own_folder():
+            return super().push_to_hub(*arguments, **options)
+
+    def _push_from_checkpoint(self, checkpoint_folder: str) -> None:
+        with self._own_folder():
+            super()._push_from_checkpoint(checkpoint_folder)
+
+    @contextmanager
+    def _own_folder(self) -> Iterator[None]:
+        run = self.args.output_dir
+        folder = Path(run) / HUB
+        folder.mkdir(parents=True, exist_ok=True)
+        if self.prompt is not None:
+            self.prompt.save(folder)
+        self.args.output_dir = str(folder)
+        try:
+            yield
+        finally:
+            self.args.output_dir = run
+
+
+class BucketedSFTTrainer(PushesTheModel, SFTTrainer):  # type: ignore[misc]
     """`SFTTrainer` on batches padded on the right, whose padding nothing attends to."""
 
     def compute_loss(self, model: Any, inputs: Batch, **options: Any) -> Any:
@@ -47,7 +85,7 @@ class BucketedSFTTrainer(KeepsArguments, SFTTrainer):  # type: ignore[misc]
         return super().compute_loss(model, inputs, **options)
 
 
-class BucketedGRPOTrainer(KeepsArguments, GRPOTrainer):  # type: ignore[misc]
+class BucketedGRPOTrainer(PushesTheModel, GRPOTrainer):  # type: ignore[misc]
     """`GRPOTrainer` on micro-batches that are only as wide as their own longest episode."""
 
     _buffered_inputs: list[Batch] | None
@@ -67,6 +105,18 @@ class BucketedGRPOTrainer(KeepsArguments, GRPOTrainer):  # type: ignore[misc]
         teaches_all = self.beta != 0 or self.loss_type not in ("dapo", "cispo") or not alone
         self._buffered_inputs = ordered = by_length(played, drop_idle=not teaches_all)
         return ordered[int(self._step % self.args.steps_per_generation)]
+
+    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
+        # A question's id lies on one message of two, and a table of wandb refuses that.
+        prompts = self._logs["prompt"]
+        for number, messages in enumerate(prompts):
+            prompts[number] = [{key: m[key] for key in ("role", "content")} for m in messages]
+        # TRL's own `clipped_ratio` is of the last turns alone.
+        played = getattr(self.rollout_func, "play", [])
+        for name in played[0] if played else ():
+            self._metrics["train"][name] = [row[name] for row in played]
+        played.clear()
+        super().log(logs, start_time)
 
     def _compute_loss(self, model: Any, inputs: Batch) -> Tensor:
         batch = trimmed(inputs)

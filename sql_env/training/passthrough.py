@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import types
 from collections.abc import Mapping
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -68,6 +69,7 @@ def build_trl(
         raise ConfigError(f"{name}: {' '.join(str(error).split())}") from error
 
 
+_OF_BITSANDBYTES = re.compile("adamw_8bit|.*_bnb.*|(paged_|lion|ademamix).*")
 _SFT_OWN = ("num_train_epochs", "learning_rate", "per_device_train_batch_size")
 
 
@@ -79,6 +81,12 @@ def _check(values: Mapping[str, Any], name: str) -> None:
         raise ConfigError(
             f"{name}.use_vllm is true: vLLM is not installed (pip install 'trl[vllm]', or leave "
             "it out: the built-in engine needs nothing)"
+        )
+    optimiser = str(values.get("optim", ""))
+    if _OF_BITSANDBYTES.fullmatch(optimiser) and find_spec("bitsandbytes") is None:
+        raise ConfigError(
+            f"{name}.optim is {optimiser!r}: bitsandbytes is not installed (pip install "
+            "bitsandbytes, or leave it out)"
         )
     if values["save_total_limit"] is not None and int(values["save_total_limit"]) < 2:
         raise ConfigError(

@@ -118,6 +118,7 @@ def build_trainer(
         if not arguments.use_vllm:
             raise
         raise ConfigError(f"trl.use_vllm: {' '.join(str(error).split())}") from error
+    trainer.prompt = config.prompt_of_run
     # It would print every log as a dict between the lines of the progress bar.
     from transformers import PrinterCallback
 

@@ -9,6 +9,7 @@
                         further processes write transcripts-1.jsonl, …
     checkpoint-N/       everything that is needed to go on from step N
     model/              the trained model, when the run is over
+    hub/                what `trl.push_to_hub` sends
     plots/              reward.png, success.png
     sft/                SFT, where it came first: a run folder of its own
 
@@ -34,7 +35,7 @@ from sql_env.training.settings import ConfigError
 
 CONFIG, METRICS, TRANSCRIPTS = "config.json", "metrics.jsonl", "transcripts.jsonl"
 SESSIONS, SUCCESS = "sessions.jsonl", "success.jsonl"
-MODEL, PLOTS, COMPLETE, SFT = "model", "plots", "COMPLETE", "sft"
+MODEL, PLOTS, COMPLETE, SFT, HUB = "model", "plots", "COMPLETE", "sft", "hub"
 DEMONSTRATIONS, DAGGER = "demonstrations", "dagger"  # the stages of SFT
 DEMONSTRATIONS_FILE, CORRECTIONS_FILE = "demonstrations.jsonl", "corrections.jsonl"
 CHANGES = "changes.jsonl"

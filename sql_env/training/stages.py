@@ -153,6 +153,7 @@ def train_stage(
         processing_class=tokenizer,
         callbacks=[*callbacks, WholeCheckpoints(config.prompt_of_run)],
     )
+    trainer.prompt = config.prompt_of_run
     trainer.remove_callback(PrinterCallback)  # it prints every log; callers show their own
     started = time.monotonic()
     checkpoint = folder.last_checkpoint() if resume else None

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import Future
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -27,7 +29,7 @@ MakeConfig = Callable[..., GRPOConfig]
         ("trl.beta=1e-3", "beta", 1e-3),
         ("trl.scale_rewards=none", "scale_rewards", "none"),
         ("trl.loss_type=dr_grpo", "loss_type", "dr_grpo"),
-        ("trl.optim=adamw_8bit", "optim", "adamw_8bit"),
+        ("trl.optim=adafactor", "optim", "adafactor"),
         ("trl.push_to_hub=true", "push_to_hub", True),
         ("trl.hub_model_id=me/model", "hub_model_id", "me/model"),
         ("trl.reward_weights=[1,0,0]", "reward_weights", [1, 0, 0]),
@@ -57,6 +59,7 @@ def test_fields_of_sft_reach_it() -> None:
         ("trl.bf16=true", "trl.bf16: set precision instead"),
         ("trl.shuffle_dataset=true", "trl.shuffle_dataset: the run depends on False"),
         ("trl.top_k=5", "trl.top_k: only vLLM samples so"),
+        ("trl.optim=paged_adamw_8bit", "'paged_adamw_8bit': bitsandbytes is not installed"),
         ("trl.use_vllm=true", "trl.use_vllm is true: vLLM is not installed"),
         ("trl.report_to=wandb", "trl.report_to is 'wandb', which is not installed"),
         ("trl.report_to=paper", "trl.report_to is 'paper': allowed is none or one of"),
@@ -114,3 +117,34 @@ def test_trls_trainers_run_with_fields_of_their_own(
 def test_a_conflict_is_found_when_the_config_is_used_in_python(tiny_config: MakeConfig) -> None:
     with pytest.raises(ConfigError, match=r"^trl\.seed: set seed instead$"):
         tiny_config(trl={"seed": 3}).to_trl()
+
+
+def test_the_hub_gets_the_model_and_the_run_stays_as_it_was(
+    tiny_config: MakeConfig, warm_model_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only the network is replaced: what transformers would send is looked at."""
+    sent: list[set[str]] = []
+
+    class Hub:
+        def create_repo(self, name: str, **_: Any) -> Any:
+            return SimpleNamespace(repo_id=name)
+
+        def upload_folder(self, *, folder_path: str, **_: Any) -> Any:
+            sent.append({path.name for path in Path(folder_path).rglob("*")})
+            return Future()
+
+    monkeypatch.setattr("transformers.trainer.hf_api", Hub)
+    config = tiny_config(
+        model_name=str(warm_model_dir),
+        max_steps=1,
+        save_steps=1,
+        trl={"push_to_hub": True, "hub_model_id": "me/model", "hub_always_push": True},
+    )
+    trainer = build_trainer(config, *load_for_training(config))
+    monkeypatch.setattr(trainer, "_finish_current_push", lambda: None)  # waits for the network
+    run_training_with_metrics(trainer, config)
+    assert len(sent) >= 2  # a checkpoint, and the end
+    for names in sent:
+        assert {"model.safetensors", "config.json", "tokenizer.json", "sql_env.json"} <= names
+        assert not {"transcripts.jsonl", "COMPLETE"} & names
+    assert RunLog(config.output_dir).config() == config
