@@ -28,6 +28,7 @@ def load_model_and_tokenizer(
     dtype: str = "float32",
     device: str | None = None,
     lora: LoraConfig | None = None,
+    load_in_4bit: bool = False,
 ) -> tuple[Any, Any]:
     """Load a causal language model and its tokenizer, ready to train.
 
@@ -38,6 +39,7 @@ def load_model_and_tokenizer(
             where the arithmetic is bf16: a small update vanishes in a bf16 weight.
         device: where to put the model; None is this process's GPU if there is one.
         lora: put a new adapter on the model, so that only that is trained.
+        load_in_4bit: keep the weights under an adapter in 4 bits; needs bitsandbytes.
 
     Raises:
         ModelLoadError: names the model and says what was tried.
@@ -46,6 +48,8 @@ def load_model_and_tokenizer(
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     source = _resolve(model_name)
+    where = device or default_device()
+    options = _four_bits(source, model_name, dtype, where) if load_in_4bit else {}
     try:
         if isinstance(source, Path) and source.suffix == SUFFIX:
             model, tokenizer = load_gguf(source, dtype)
@@ -53,11 +57,10 @@ def load_model_and_tokenizer(
             model, tokenizer = _load_delta(source, dtype)
         else:
             if isinstance(source, Path) and _is_adapter(source):
-                model = _load_adapter(source, dtype)
+                model = _load_adapter(source, dtype, device, load_in_4bit)
             else:
-                model = AutoModelForCausalLM.from_pretrained(
-                    source, dtype="auto" if dtype == "auto" else getattr(torch, dtype)
-                )
+                kind = "auto" if dtype == "auto" else getattr(torch, dtype)
+                model = AutoModelForCausalLM.from_pretrained(source, dtype=kind, **options)
             tokenizer = AutoTokenizer.from_pretrained(source, padding_side="left")
     except (OSError, ValueError) as error:
         raise _load_error(model_name, source, error) from error
@@ -67,7 +70,26 @@ def load_model_and_tokenizer(
         from peft import get_peft_model
 
         model = get_peft_model(model, lora)
-    return model.to(device or default_device()), tokenizer
+    return model.to(where), tokenizer
+
+
+def _four_bits(source: Path | str, model_name: str, dtype: str, device: str) -> dict[str, Any]:
+    """What transformers needs to be told to load a model in 4 bits."""
+    import torch
+    from transformers import BitsAndBytesConfig
+
+    if isinstance(source, Path) and (source.suffix == SUFFIX or (source / DELTA_CONFIG).is_file()):
+        raise ModelLoadError(
+            f"cannot load {model_name!r} in 4 bits: GGUF files and packed models are not; take the "
+            "authors' safetensors"
+        )
+    wanted = BitsAndBytesConfig(
+        load_in_4bit=True,
+        bnb_4bit_quant_type="nf4",
+        bnb_4bit_use_double_quant=True,
+        bnb_4bit_compute_dtype=getattr(torch, dtype),
+    )
+    return {"quantization_config": wanted, "device_map": {"": device}}
 
 
 def _resolve(model_name: str) -> Path | str:
@@ -121,12 +143,15 @@ def _is_adapter(folder: Path) -> bool:
     return (folder / "adapter_config.json").is_file()
 
 
-def _load_adapter(folder: Path, dtype: str) -> Any:
+def _load_adapter(folder: Path, dtype: str, device: str | None, load_in_4bit: bool) -> Any:
     from peft import PeftModel
 
     settings = json.loads((folder / "adapter_config.json").read_text(encoding="utf-8"))
     base, _ = load_model_and_tokenizer(
-        settings["base_model_name_or_path"], dtype=dtype, device="cpu"
+        settings["base_model_name_or_path"],
+        dtype=dtype,
+        device=device if load_in_4bit else "cpu",
+        load_in_4bit=load_in_4bit,
     )
     return PeftModel.from_pretrained(base, folder, is_trainable=True)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Iterable, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ from sql_env.questions import (
     load_questions,
 )
 from sql_env.training.config import GRPOConfig
+from sql_env.training.settings import ConfigError
 
 if TYPE_CHECKING:
     from datasets import Dataset as RowDataset
@@ -34,6 +36,11 @@ def load_for_training(config: GRPOConfig) -> tuple[Any, Any]:
 
         # A new adapter begins with what is drawn: that must be the same when a run is resumed.
         torch.manual_seed(config.seed)
+        if config.lora.load_in_4bit and find_spec("bitsandbytes") is None:
+            raise ConfigError(
+                "lora.load_in_4bit is true: bitsandbytes is not installed (pip install "
+                "bitsandbytes, or leave it out: the model is then kept in 16 bits)"
+            )
     # Weights that are trained stay float32; those under an adapter may be as small as they like.
     kinds = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
     model, tokenizer = load_model_and_tokenizer(
@@ -41,6 +48,7 @@ def load_for_training(config: GRPOConfig) -> tuple[Any, Any]:
         dtype=kinds[config.resolved_precision()] if config.lora else "float32",
         device="cpu" if config.device == "cpu" else None,
         lora=config.lora.to_peft() if config.lora else None,
+        load_in_4bit=config.lora is not None and config.lora.load_in_4bit,
     )
     # A template that is of no use is refused now, not after demonstrations are played.
     ChatLayout.of(tokenizer, model, **config.prompt_of_run.for_template, **config.template_kwargs)

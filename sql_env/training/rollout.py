@@ -180,6 +180,7 @@ class TRLRollout:
 
     Attributes:
         seconds: what was spent so far in `generate`, in the `environment` and in `other` work.
+        play: how the turns of this process's episodes went, one row for each round.
     """
 
     def __init__(
@@ -189,6 +190,7 @@ class TRLRollout:
     ) -> None:
         self.config = config
         self.seconds = {"generate": 0.0, "environment": 0.0, "other": 0.0}
+        self.play: list[dict[str, float]] = []
         self._on_rollouts = on_rollouts
         self._questions = questions_by_id(config)
         self._policy: ModelPolicy | None = None
@@ -201,6 +203,7 @@ class TRLRollout:
         started = time.perf_counter()
         rollouts = play_rollouts(records, self._policy, self.config)
         self._book(rollouts, time.perf_counter() - started)
+        self.play.append(how_turns_went([rollout.episode for rollout in rollouts]))
         if self._shared is not None:
             self._shared.join_others()
         if self._on_rollouts is not None:
@@ -253,8 +256,9 @@ class TrainerGenerator:
         else:
             trainer.generation_config.max_new_tokens = max_new_tokens
             trainer.generation_config.eos_token_id = [*stop_ids]
-        # TRL cuts a server's answer into equal parts, one for each rank.
-        self._equal_parts = trainer.use_vllm and trainer.vllm_mode == "server"
+        # Where ranks ask one model, TRL cuts its answer into equal parts, one for each rank.
+        shared = trainer.vllm_mode == "server" or trainer.args.vllm_tensor_parallel_size > 1
+        self._equal_parts = trainer.use_vllm and shared
 
     def begin(self) -> None:
         pass
@@ -296,6 +300,18 @@ class TrainerGenerator:
             return here
         counts = accelerator.gather(torch.tensor([here], device=accelerator.device))
         return int(counts.max().item())
+
+
+def how_turns_went(episodes: Sequence[EpisodeResult]) -> dict[str, float]:
+    """Turns an episode, and the shares of them that were understood, failed and were cut off."""
+    steps = [step for episode in episodes for step in episode.steps]
+    turns = [step for step in steps if "raw" in step.trace]  # a turn may have several actions
+    return {
+        "turns": len(turns) / len(episodes),
+        "parsed": sum(bool(step.trace.get("parsed")) for step in turns) / len(turns),
+        "errors": sum(bool(step.error) for step in steps) / len(steps),
+        "completions/clipped_ratio": sum("cut_off" in turn.trace for turn in turns) / len(turns),
+    }
 
 
 def as_row(rollout: Rollout) -> dict[str, Any]:

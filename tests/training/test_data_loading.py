@@ -18,6 +18,7 @@ from sql_env.training.data_loading import (
     split_weights,
     weighted_questions,
 )
+from sql_env.training.settings import ConfigError
 
 MakeConfig = Callable[..., GRPOConfig]
 
@@ -134,3 +135,12 @@ def test_a_weight_that_is_no_number_of_times(weight: str) -> None:
         split_weights(f"wide+train*{weight}")
     assert f"split 'wide+train*{weight}': {weight!r} is not a number of times" in str(caught.value)
     assert "train*4" in str(caught.value)
+
+
+def test_four_bits_without_bitsandbytes_are_one_line(
+    model_dir: Path, tiny_config: MakeConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sql_env.training.data_loading.find_spec", lambda _: None)
+    config = tiny_config(model_name=str(model_dir), lora={"load_in_4bit": True})
+    with pytest.raises(ConfigError, match=r"^lora.load_in_4bit is true: .*pip install"):
+        load_for_training(config)

@@ -153,6 +153,31 @@ def test_an_adapter_can_be_trained(config: GRPOConfig) -> None:
     assert model.peft_config
 
 
+def test_an_adapter_on_four_bits_can_be_trained(config: GRPOConfig) -> None:
+    pytest.importorskip("bitsandbytes")
+    import torch
+
+    from sql_env.training.sft import train_sft
+
+    settings = {"r": 4, "load_in_4bit": True}
+    sft = {"trl": {"max_steps": 1}}
+    first = replace(config, lora=settings, sft=sft, max_steps=1)  # type: ignore[arg-type]
+    model, tokenizer = load_for_training(first)
+    assert any(type(part).__name__ == "Linear4bit" for part in model.modules())
+    before = {name: weight.clone() for name, weight in model.named_parameters()}
+    train_sft(first, model, tokenizer)
+    run_training_with_metrics(build_trainer(first, model, tokenizer), first)
+    moved = {n for n, w in model.named_parameters() if not torch.equal(w, before[n])}
+    assert moved and all("lora" in name for name in moved)
+    # It goes on from the adapter, and plays without bitsandbytes too.
+    folder = str(Path(config.output_dir) / "model")
+    again, _ = load_for_training(replace(first, model_name=folder))
+    assert any(type(part).__name__ == "Linear4bit" for part in again.modules())
+    plain, _ = load_for_training(replace(config, model_name=folder))
+    questions = load_training_questions(config, "eval")[:1]
+    assert evaluate_model(config, plain, tokenizer, questions).episodes
+
+
 def test_an_evaluation_is_not_cut_short_by_repetitions(
     tiny_config: Callable[..., GRPOConfig], make_llama: Callable[..., Any], chat_tokenizer: Any
 ) -> None:

@@ -1,20 +1,27 @@
-"""`sql-env` with TRL's own vLLM client, on a machine without vLLM and without a GPU.
+"""`sql-env` with TRL's own use of vLLM, on a machine without vLLM and without a GPU.
 
 TRL imports a few names of the package `vllm`; the modules made here have these and no more. Its
-client sends weights from GPUs over NCCL; here the CPU passes for one, and they go over gloo.
+client sends weights from GPUs over NCCL; here the CPU passes for one, and they go over gloo. The
+colocated `LLM` samples with a transformers model, and writes what it did into a file for each rank.
 """
 
 from __future__ import annotations
 
+import json
+import os
 import sys
 from collections.abc import Iterable
 from datetime import timedelta
 from importlib.machinery import ModuleSpec
+from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import torch
 import torch.distributed as dist
+from vllm_server import ServedModel
+
+JOURNAL = "SQL_ENV_TEST_VLLM_JOURNAL"  # a folder
 
 
 def trainer_init(init_info: dict[str, Any]) -> Any:
@@ -40,6 +47,49 @@ def packed_nccl_broadcast_producer(
         group.send.broadcast([tensor], dist.BroadcastOptions()).wait()
 
 
+class ColocatedLLM:
+    """`vllm.LLM` as TRL uses it."""
+
+    def __init__(self, model: str, **settings: Any) -> None:
+        self._served = ServedModel(model)
+        self._settings = settings
+        self._loads = 0
+        worker = SimpleNamespace(model_runner=SimpleNamespace(model=self))
+        executor = SimpleNamespace(driver_worker=worker)
+        self.llm_engine = SimpleNamespace(model_executor=executor)
+        self._write({"max_model_len": settings["max_model_len"]})
+
+    def load_weights(self, weights: Iterable[tuple[str, torch.Tensor]]) -> None:
+        for name, tensor in weights:
+            self._served.load(name, tensor)
+
+    def reset_prefix_cache(self) -> None:
+        self._loads += 1  # TRL's last call, after all weights
+
+    def generate(self, prompts: list[Any], sampling_params: Any, **_: Any) -> list[Any]:
+        options = vars(sampling_params)
+        if self._settings["tensor_parallel_size"] > 1:  # all ranks of a model must draw the same
+            torch.manual_seed(sum(sum(p["prompt_token_ids"]) for p in prompts))
+        asked = [prompt["prompt_token_ids"] for prompt in prompts]
+        outputs = []
+        for ids, (sampled, logprobs) in zip(
+            asked, self._served.sample(asked, options), strict=True
+        ):
+            self._write({"prompt": ids, "completion": sampled, "loads": self._loads})
+            table = [
+                {token: SimpleNamespace(rank=1, logprob=logprob)}
+                for token, logprob in zip(sampled, logprobs, strict=True)
+            ]
+            output = SimpleNamespace(token_ids=sampled, logprobs=table)
+            outputs.append(SimpleNamespace(prompt_token_ids=ids, outputs=[output]))
+        return outputs
+
+    def _write(self, row: dict[str, Any]) -> None:
+        path = Path(os.environ[JOURNAL]) / f"rank-{os.environ['RANK']}.jsonl"
+        with path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(row) + "\n")
+
+
 def stand_in(name: str, **names: Any) -> None:
     """Make `name` importable."""
     module = ModuleType(name)
@@ -52,7 +102,13 @@ def stand_in(name: str, **names: Any) -> None:
 
 def pretend_vllm() -> None:
     """Before TRL is imported."""
-    stand_in("vllm", __version__="0.28.0", LLM=None, RequestOutput=None, SamplingParams=None)
+    stand_in(
+        "vllm",
+        __version__="0.28.0",
+        LLM=ColocatedLLM,
+        RequestOutput=None,
+        SamplingParams=SimpleNamespace,
+    )
     stand_in("vllm.sampling_params", StructuredOutputsParams=None)
     stand_in("vllm.utils")
     stand_in("vllm.utils.network_utils", get_ip=lambda: "127.0.0.1")
