@@ -17,7 +17,7 @@ from sql_env.core.verifier import AnswerError, Gold, build_gold, verify_rows, ve
 from sql_env.models import Difficulty
 from sql_env.sql.hardness import HardnessError, hardness
 from sql_env.worlds.intents import Candidate
-from sql_env.worlds.pools import split_words
+from sql_env.worlds.words import split_words
 
 _KEYWORDS = frozenset(
     split_words(

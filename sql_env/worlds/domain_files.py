@@ -20,9 +20,9 @@ from sql_env.core.errors import UserError
 from sql_env.core.suggestions import did_you_mean, nearest
 from sql_env.worlds import values
 from sql_env.worlds.english import Saying, Verb
-from sql_env.worlds.pools import items
 from sql_env.worlds.schema import Column, Domain, Link, Ref, Table
 from sql_env.worlds.values import Values
+from sql_env.worlds.words import items
 
 _HERE = Path(__file__).parent
 _NAME = re.compile(r"[a-z][a-z0-9_]*")

@@ -6,34 +6,11 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-IRREGULAR = {
-    "person": "people",
-    "child": "children",
-    "man": "men",
-    "woman": "women",
-    "foot": "feet",
-    "staff": "staff",
-    "series": "series",
-    "species": "species",
-    "aircraft": "aircraft",
-    "spacecraft": "spacecraft",
-    "sheep": "sheep",
-    "shelf": "shelves",
-    "crew": "crews",
-    "bus": "buses",
-    "status": "statuses",
-    "matinee": "matinees",
-    "is": "are",
-}
+from sql_env.worlds.words import WORDS, split_words
+
+IRREGULAR: dict[str, str] = WORDS["plurals"]
 # Words that have no singular here, and what columns hold: `earnings`, `other details`.
-ALREADY_PLURAL = frozenset(
-    (
-        *("details", "earnings", "sales", "comments", "remarks", "notes", "news", "hours"),
-        *("assets", "profits", "savings", "damages", "proceeds", "contents", "hobbies"),
-        *("interests", "results", "statistics", "minutes", "seconds", "miles", "feet"),
-        *("meters", "metres", "inches", "kilometers", "dollars"),
-    )
-)
+ALREADY_PLURAL = frozenset(split_words(WORDS["already_plural"]))
 _SILENT_H = ("hour", "honor", "honour", "heir")
 _SOUNDS_LIKE_YOU = ("university", "unit", "union", "unique", "uniform", "use", "usual", "one", "eu")
 

@@ -10,9 +10,9 @@ from typing import Any
 
 from sql_env.worlds.english import ALREADY_PLURAL
 from sql_env.worlds.humanising import column_words, is_person, singular, words_of
-from sql_env.worlds.pools import split_words
 from sql_env.worlds.schema import Column
 from sql_env.worlds.values import Cells, Choice
+from sql_env.worlds.words import WORDS, split_words
 from sql_env.worlds.world import Value, WorldColumn
 
 _LONGEST = 60  # characters of a value that fits into a question
@@ -58,54 +58,7 @@ _PLACES = frozenset(
     )
 )
 
-_OWN_WORDS: dict[str, dict[str, str]] = {
-    "age": {
-        "over": "be older than {}",
-        "under": "be younger than {}",
-        "most": "oldest",
-        "least": "youngest",
-    },
-    "height": {
-        "over": "be taller than {}",
-        "under": "be shorter than {}",
-        "most": "tallest",
-        "least": "shortest",
-    },
-    "weight": {
-        "over": "weigh|weighs more than {}",
-        "under": "weigh|weighs less than {}",
-        "most": "heaviest",
-        "least": "lightest",
-    },
-    "price": {
-        "over": "cost|costs more than {}",
-        "under": "cost|costs less than {}",
-        "most": "most expensive",
-        "least": "cheapest",
-    },
-    "length": {
-        "over": "be longer than {}",
-        "under": "be shorter than {}",
-        "most": "longest",
-        "least": "shortest",
-    },
-    "date of birth": {"event": "was born", "most": "youngest", "least": "oldest"},
-    "birth date": {"event": "was born", "most": "youngest", "least": "oldest"},
-    "birth year": {"event": "was born", "most": "youngest", "least": "oldest"},
-    "founded": {"event": "was founded"},
-    "year founded": {"event": "was founded"},
-    "founded year": {"event": "was founded"},
-    "opening year": {"event": "was opened"},
-    "open year": {"event": "was opened"},
-    "year opened": {"event": "was opened"},
-    "built": {"event": "was built"},
-    "year built": {"event": "was built"},
-    "release year": {"event": "was released"},
-    "release date": {"event": "was released"},
-    "hire date": {"event": "was hired"},
-    "year awarded": {"event": "was awarded"},
-    "independence year": {"event": "became|became independent"},
-}
+_OWN_WORDS: dict[str, dict[str, str]] = WORDS["own_words"]
 
 
 @dataclass(frozen=True)

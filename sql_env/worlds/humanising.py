@@ -9,76 +9,16 @@ import re
 from collections.abc import Iterable
 
 from sql_env.worlds.english import ALREADY_PLURAL, IRREGULAR
-from sql_env.worlds.pools import split_words
+from sql_env.worlds.words import WORDS, split_words
 
-_SINGULAR = {many: one for one, many in IRREGULAR.items()} | {
-    "movies": "movie",
-    "cookies": "cookie",
-    "calories": "calorie",
-    "buses": "bus",
-    "campuses": "campus",
-    "statuses": "status",
-    "viruses": "virus",
-    "heroes": "hero",
-    "wives": "wife",
-    "lives": "life",
-    "leaves": "leave",
-    "aliases": "alias",
-    "bonuses": "bonus",
-}
+_SINGULAR: dict[str, str] = {many: one for one, many in IRREGULAR.items()} | WORDS["singulars"]
 _PIECE = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
-_LONG_FORMS = {
-    "abbrev": "abbreviation",
-    "acc": "account",
-    "addr": "address",
-    "amt": "amount",
-    "avg": "average",
-    "cust": "customer",
-    "dept": "department",
-    "desc": "description",
-    "dest": "destination",
-    "dob": "date of birth",
-    "emp": "employee",
-    "fname": "first name",
-    "lname": "last name",
-    "mname": "middle name",
-    "indep": "independence",
-    "info": "information",
-    "lang": "language",
-    "lat": "latitude",
-    "long": "longitude",
-    "max": "maximum",
-    "mgr": "manager",
-    "min": "minimum",
-    "no": "number",
-    "num": "number",
-    "org": "organization",
-    "pct": "percentage",
-    "prof": "professor",
-    "qty": "quantity",
-    "stu": "student",
-    "tel": "telephone",
-    "yr": "year",
-}
+_LONG_FORMS: dict[str, str] = WORDS["written_out"]
 _ACRONYMS = frozenset(
     split_words("id gnp gdp mpg url isbn dvd cd tv uk us usa hq ip imdb ssn gpa pin uid")
 )
 _WRAPPING = frozenset(split_words("ref tbl tb table data list info information master record"))
-_PEOPLE = frozenset(
-    split_words(
-        """person student singer employee customer owner professional player candidate author
-        member artist teacher instructor professor lecturer faculty advisor physician doctor nurse
-        patient user client guest visitor driver pilot manager staff worker engineer director actor
-        actress editor writer journalist reporter coach referee swimmer gymnast athlete wrestler
-        cyclist competitor contestant participant host boss chef resident tenant buyer seller
-        supplier agent lawyer judge officer soldier captain president politician representative
-        senator voter reviewer researcher scientist volunteer donor sponsor child man woman friend
-        entrepreneur investor musician performer conductor composer dancer model_ bodybuilder jockey
-        passenger traveller tourist reader borrower applicant graduate undergraduate inspector
-        mechanic architect builder designer climber rider skater surfer farmer trainer
-        """
-    )
-)
+_PEOPLE = frozenset(split_words(WORDS["people"]))
 
 
 def singular(word: str) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 from sql_env.worlds.english import Verb
 from sql_env.worlds.humanising import singular, words_of
-from sql_env.worlds.pools import split_words
+from sql_env.worlds.words import split_words
 from sql_env.worlds.world import Hop, Relation, World, WorldReference, WorldTable
 
 _MOST_LINKED = 400  # ends of a link; comparing every two of more would take long

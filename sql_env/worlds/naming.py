@@ -10,53 +10,11 @@ import random
 from dataclasses import dataclass
 
 from sql_env.worlds.english import plural
-from sql_env.worlds.pools import split_words
+from sql_env.worlds.words import WORDS, split_words
 
-_SHORT = {
-    "account": "acct",
-    "address": "addr",
-    "amount": "amt",
-    "appointment": "appt",
-    "capacity": "cap",
-    "category": "cat",
-    "code": "cd",
-    "country": "cntry",
-    "customer": "cust",
-    "date": "dt",
-    "department": "dept",
-    "description": "desc",
-    "employee": "emp",
-    "first": "f",
-    "last": "l",
-    "level": "lvl",
-    "manager": "mgr",
-    "maximum": "max",
-    "number": "num",
-    "organization": "org",
-    "passenger": "pax",
-    "percentage": "pct",
-    "position": "pos",
-    "quantity": "qty",
-    "reference": "ref",
-    "student": "stu",
-    "temperature": "temp",
-    "transaction": "txn",
-    "vehicle": "veh",
-    "weight": "wt",
-    "year": "yr",
-}
+_SHORT: dict[str, str] = WORDS["abbreviations"]
 # Words that SQLite or the SQL reader would not take as a bare name, and T1-like aliases.
-RESERVED = frozenset(
-    split_words(
-        """add all alter and as asc begin between by case cast check collate column commit create
-    cross current default delete desc distinct drop else end escape except exists filter for foreign
-    from full glob group having if in index inner insert intersect into is join key left like limit
-    match natural no not null of offset on or order outer over partition plan pragma primary query
-    range references release rename replace right rollback row rows select set table temp then to
-    transaction trigger union unique update using vacuum values view when where window with max min
-    count sum avg exec interval date_sub schema database user national show session"""
-    )
-)
+RESERVED = frozenset(split_words(WORDS["reserved"]))
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import math
 import random
 from typing import Any
 
-from sql_env.worlds.pools import split_words
+from sql_env.worlds.words import split_words
 from sql_env.worlds.world import Value, WorldColumn
 
 _MONTHS = split_words(

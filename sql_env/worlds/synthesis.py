@@ -18,7 +18,7 @@ from sql_env.worlds.checks import Judge, hardness_of
 from sql_env.worlds.generating import HARDNESS_MIX
 from sql_env.worlds.intents import EXISTING_INTENTS, INTENTS, Asker, Candidate, propose
 from sql_env.worlds.introspection import NO_KEY, world_of
-from sql_env.worlds.pools import split_words
+from sql_env.worlds.words import split_words
 from sql_env.worlds.world import World
 from sql_env.worlds.writing import Record, make_record
 

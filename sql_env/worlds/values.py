@@ -8,7 +8,7 @@ import unicodedata
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from sql_env.worlds.pools import CITIES, FIRST_NAMES, LAST_NAMES
+from sql_env.worlds.words import CITIES, FIRST_NAMES, LAST_NAMES
 
 Cells = dict[str, Any]  # the row so far, by logical column; `#table` is the whole table's memory
 

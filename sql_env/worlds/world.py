@@ -7,9 +7,9 @@ from typing import Any
 
 from sql_env.worlds.english import Verb
 from sql_env.worlds.naming import Style
-from sql_env.worlds.pools import COUNTRIES_WITH_ARTICLE
 from sql_env.worlds.schema import Column, Domain, Ref, Table
 from sql_env.worlds.values import Choice
+from sql_env.worlds.words import COUNTRIES_WITH_ARTICLE
 
 Value = None | int | float | str
 
