@@ -7,6 +7,7 @@ died was at. A worker makes its own policy, so that a model is loaded where it p
 from __future__ import annotations
 
 import logging
+import os
 import socket
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from functools import lru_cache
@@ -60,6 +61,8 @@ def connect(on: str) -> None:
     """
     if on != "ray" and not on.startswith("ray://"):
         raise ClusterError(f"unknown --on {on!r}: use ray or ray://HOST:PORT")
+    # Ray would print the death of a worker, which it replaces, amid the JSON on standard output.
+    os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", ".")
     try:
         import ray
     except ModuleNotFoundError as error:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
+import subprocess
 import sys
 from collections.abc import Iterator
 from functools import partial
@@ -15,10 +14,9 @@ import pytest
 from typer.testing import CliRunner
 
 from sql_env.agent.choice import ModelOptions, build_policy
-from sql_env.agent.policies import ConstantPolicy
 from sql_env.cli import app
 from sql_env.environment import SQLEnvironment
-from sql_env.evaluation.green_agent import evaluate, plan_episodes
+from sql_env.evaluation.green_agent import evaluate
 from sql_env.evaluation.ray_pool import ClusterError, Job, connect, play_on_ray
 from sql_env.evaluation.validation import validate, validate_on_ray
 from sql_env.questions import Dataset
@@ -63,20 +61,38 @@ def test_the_same_episodes_with_any_number_of_workers(music: SQLEnvironment) -> 
         assert [timeless(episode.to_json()) for episode in there.episodes] == expected
 
 
-def test_a_killed_worker_is_replaced(music: SQLEnvironment, tmp_path: Path) -> None:
+KILLING = """
+import os, signal, sys
+from pathlib import Path
+from sql_env.agent.policies import ConstantPolicy
+from sql_env.environment import SQLEnvironment
+from sql_env.evaluation.green_agent import plan_episodes
+from sql_env.evaluation.ray_pool import Job, connect, play_on_ray
+
+data, marker = map(Path, sys.argv[1:])
+
+def make_policy():
+    if not marker.exists():
+        marker.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return ConstantPolicy("4")
+
+connect("ray")
+with SQLEnvironment(data / "questions", data / "databases") as env:
+    plan = plan_episodes(env.questions, None, seed=0, samples=4)
+    played = list(play_on_ray(Job(env.another(), make_policy, 0), plan))
+assert sorted(e.key for e in played) == sorted(item.key for item in plan)
+print(len(played), sum(bool(e.error) for e in played))
+"""
+
+
+def test_a_killed_worker_is_replaced_without_a_word(music_dir: Path, tmp_path: Path) -> None:
     marker = tmp_path / "killed"
-
-    def make_policy() -> ConstantPolicy:
-        if not marker.exists():
-            marker.touch()
-            os.kill(os.getpid(), signal.SIGKILL)
-        return ConstantPolicy("4")
-
-    plan = plan_episodes(music.questions, None, seed=0, samples=4)
-    played = list(play_on_ray(Job(music.another(), make_policy, 0), plan))
-    assert marker.exists()
-    assert sorted(e.key for e in played) == sorted(item.key for item in plan)
-    assert all(not episode.error for episode in played)
+    done = subprocess.run(
+        [sys.executable, "-c", KILLING, music_dir, marker], capture_output=True, text=True
+    )
+    assert marker.exists(), done.stderr
+    assert done.stdout == "16 0\n", done.stdout + done.stderr
 
 
 def test_generated_data_has_the_same_bytes(tmp_path: Path) -> None:
