@@ -209,12 +209,15 @@ def _behaviour_table(runs: Sequence[PlayedRun]) -> Table:
 
 
 def show_run_list(entries: Sequence[RunEntry]) -> None:
-    """All runs of a folder."""
-    table = Table(box=box.SIMPLE_HEAD)
-    for name in HEADINGS:
-        table.add_column(name, no_wrap=name == "success", overflow="fold")
+    """All runs of a folder, in a width of 80; their page has more columns."""
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    shown = [name for name in HEADINGS if name not in ("when", "episodes")]
+    for name in shown:
+        whole = name in ("run", "success")  # to be copied, to be read in a column
+        table.add_column(name, no_wrap=whole, min_width=len(name), overflow="fold")
     for entry in entries:
-        table.add_row(*map(escape, entry.cells))
+        cells = dict(zip(HEADINGS, entry.cells, strict=True))
+        table.add_row(*(escape(cells[name]) for name in shown))
     Console().print(table)
 
 

@@ -354,8 +354,17 @@ class TestRuns:
         assert done.exit_code == 0, done.output
         lines = [line for line in done.stdout.splitlines() if "%" in line]
         assert [line.split()[0] for line in lines] == ["deep", "a"]
-        assert re.search(r"constant:4 .* greedy +3 +33.3% \[6.1%, 79.2%\]", lines[0])
-        assert re.search(r"train \(music_join\) +T = 0.5, 2 samples +2 +100.0%", lines[1])
+        assert re.search(r"constant:4 .* greedy +33.3% \[6.1%, 79.2%\]", lines[0])
+        assert re.search(r"train \(music_join\) +T = 0.5, 2 samples +100.0%", lines[1])
+
+    def test_a_narrow_terminal_leaves_names_and_intervals_whole(
+        self, music_dir: Path, tmp_path: Path
+    ) -> None:
+        name = "20261119-023949-constant"
+        evaluate(music_dir, tmp_path, "--policy", "constant:4", "--name", name)
+        narrow = CliRunner().invoke(app, ["runs", str(tmp_path)], env={"COLUMNS": "80"}).stdout
+        assert name in narrow and "33.3% [6.1%, 79.2%]" in narrow
+        assert re.search("run +policy +questions +how +success", narrow)
 
     def test_a_page_links_to_a_report_of_each(self, runs: Path) -> None:
         done = sql_env("runs", runs, "--html")
