@@ -20,11 +20,11 @@ import apsw
 from sql_env.core.actions import PlayedActions
 from sql_env.core.sandbox import limit_heap, limit_statements
 from sql_env.core.schema import TableSchema, quote_identifier, table_name
+from sql_env.core.sql_errors import missing_column
 from sql_env.models import SQLAction, SQLObservation
 
 TRIES = 4
 TEMPERATURE = 1.0
-_NO_COLUMN = re.compile(r"no such column: (?:.+\.)?(?P<column>.+)")
 # Whatever the tables are: SQLite does not get as far as looking for them.
 _NO_SQL = re.compile(
     'near ".*": syntax error|incomplete input|unrecognized token|no such function', re.DOTALL
@@ -76,9 +76,9 @@ class Guide:
         """What is wrong with a query or the names in it, in SQLite's words, or nothing."""
         words = self._said_of(query)
         undescribed = [name for name in self._tables if name.lower() not in self._described]
-        if found := _NO_COLUMN.match(words):
+        if missing := missing_column(words):
             # Perhaps a table has it that was not described. Then this is not said again.
-            sure = not undescribed or self._said_of(query, (found["column"],)) == words
+            sure = not undescribed or self._said_of(query, (missing[1],)) == words
         else:
             sure = words.startswith("no such table") or bool(_NO_SQL.match(words))
         return words if sure else ""

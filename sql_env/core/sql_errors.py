@@ -33,24 +33,31 @@ def explain_sql_error(
     if match := _AMBIGUOUS.match(message):
         owners = _owners(match["name"], described)
         return f"{message}. Did you mean {' or '.join(owners)}?" if owners else message
-    if match := _NO_COLUMN.match(message):
-        owners = _owners(match["name"], described)
-        named = _full_name(match["table"] or "", match["name"]).lower()
+    if missing := missing_column(message):
+        of, name = missing
+        owners = _owners(name, described)
+        named = _full_name(of, name).lower()
         for owner, table in owners.items():
             if owner.lower() == named:
                 return f"{message}. The query does not read {spelt_identifier(table)}: JOIN it"
-        columns = _columns_of(match["table"] or "", described)
+        columns = _columns_of(of, described)
         if owners:
             return f"{message}. Did you mean {' or '.join(owners)}?{columns}"
         seen = {
             _full_name(table, column): column for table in described for column in described[table]
         }
-        near = [item.lower() for item in nearest(match["name"], seen.values(), likeness=0.6)]
+        near = [item.lower() for item in nearest(name, seen.values(), likeness=0.6)]
         guess = next((full for full, column in seen.items() if [column.lower()] == near), None)
         if guess:
             return f"{message}. Did you mean {guess}?{columns}"
         return f"{message}.{columns or ' DESCRIBE shows columns'}"
     return message
+
+
+def missing_column(message: str) -> tuple[str, str] | None:
+    """The table (empty where none is named) and the column that SQLite says are not there."""
+    match = _NO_COLUMN.match(message)
+    return (match["table"] or "", match["name"]) if match else None
 
 
 def _owners(column: str, described: Mapping[str, Sequence[str]]) -> dict[str, str]:

@@ -228,10 +228,18 @@ def is_training_run(folder: Path) -> bool:
 
 def read_learning_curve(folder: Path) -> list[dict[str, Any]]:
     """The rows of `metrics.jsonl`; none where the folder is not of a training."""
-    path = folder / LEARNING_CURVE
+    return read_rows(folder / LEARNING_CURVE)
+
+
+def read_rows(path: Path) -> list[dict[str, Any]]:
+    """The rows of a file of JSON lines, if there is one.
+
+    Raises:
+        RunError: a row is damaged.
+    """
     if not path.is_file():
         return []
-    # A row without its line feed was cut off while being written.
+    # A row without its line feed was cut off when the run died.
     lines = path.read_text(encoding="utf-8").split("\n")[:-1]
     try:
         return [json.loads(line) for line in lines]

@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import Any
 
 from sql_env.core.errors import UserError
+from sql_env.evaluation.run_folder import read_rows
 from sql_env.provenance import current_commit, current_machine, current_versions, now
 from sql_env.training.config import GRPOConfig
 from sql_env.training.settings import ConfigError
@@ -174,12 +175,7 @@ class RunLog:
             file.writelines(map(_line, rows))
 
     def _read(self, name: str) -> list[dict[str, Any]]:
-        path = self.path / name
-        if not path.is_file():
-            return []
-        # A row without its line feed was cut off when the run died.
-        lines = path.read_text(encoding="utf-8").split("\n")[:-1]
-        return [json.loads(line) for line in lines]
+        return read_rows(self.path / name)
 
 
 def checkpoint_step(checkpoint: Path) -> int:

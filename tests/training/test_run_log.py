@@ -50,6 +50,8 @@ def test_a_folder_without_a_run_is_named(tmp_path: Path) -> None:
 
 
 def test_a_session_says_where_and_with_what_it_ran(tmp_path: Path) -> None:
+    import torch  # noqa: F401  # versions are told of what is loaded
+
     log = RunLog(tmp_path)
     log.add_session("sft", seconds=1.5)
     log.add_session("grpo", step=3)
