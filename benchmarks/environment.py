@@ -45,7 +45,7 @@ from typing import Any, NamedTuple
 import apsw
 
 from sql_env import QuestionRecord, SQLAction, SQLEnvironment
-from sql_env.core.database import open_database
+from sql_env.core.database import Database
 from sql_env.questions import Dataset, load_questions
 
 CHECKOUT = Path(__file__).resolve().parent.parent
@@ -108,7 +108,7 @@ def connect_apsw(uri: str) -> apsw.Connection:
 
 def sandboxed(records: list[QuestionRecord], db_dir: Path) -> Run:
     databases = {
-        name: open_database(db_dir / name / f"{name}.sqlite")
+        name: Database(db_dir / name / f"{name}.sqlite")
         for name in {record.database_name for record in records}
     }
     return lambda record, sql: databases[record.database_name].query(sql)

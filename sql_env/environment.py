@@ -25,8 +25,6 @@ from sql_env.core.database import (
     Limits,
     QueryResult,
     Row,
-    open_database,
-    release,
 )
 from sql_env.core.render import (
     render_echo,
@@ -88,11 +86,8 @@ def _gold_for(file: FileIdentity, sql: str, limits: Limits) -> Gold:
     A database that was replaced is another file and has another gold. It is trusted, and a question
     must not be lost to a busy machine: it may take longer than an agent's query.
     """
-    database = open_database(file.path, replace(limits, seconds=GOLD_PATIENCE * limits.seconds))
-    try:
-        return build_gold(sql, database.query)
-    finally:
-        release(database)
+    database = Database(file.path, replace(limits, seconds=GOLD_PATIENCE * limits.seconds))
+    return build_gold(sql, database.query)
 
 
 class SQLEnvironment:
@@ -171,7 +166,8 @@ class SQLEnvironment:
             EpisodeError: the episode is over before the last of `actions`.
         """
         question = self._pick(seed, question_id, split, index)
-        self._open(question)
+        path = _database_path(self.db_dir, question.database_name)
+        self._database = Database(path, self.limits)
         self._question = question
         self._gold = _gold_for(self._db.identity, question.gold_sql, self.limits)
         self._tracker = RewardTracker(self._gold, self.reward_config)
@@ -284,9 +280,7 @@ class SQLEnvironment:
         return GoldAnswer(self._question.gold_sql, self._gold.columns, self._gold.rows)
 
     def close(self) -> None:
-        """Give the database back. The environment can be reset again afterwards."""
-        if self._database is not None:
-            release(self._database)
+        """End the episode. The environment can be reset again afterwards."""
         self._database, self._question, self._done = None, None, True
 
     def fork(self) -> Self:
@@ -369,17 +363,6 @@ class SQLEnvironment:
     def _db(self) -> Database:
         assert self._database is not None
         return self._database
-
-    def _path_of(self, question: QuestionRecord) -> Path:
-        return _database_path(self.db_dir, question.database_name)
-
-    def _open(self, question: QuestionRecord) -> None:
-        database = open_database(self._path_of(question), self.limits)
-        if self._database is not None:
-            if self._database.identity == database.identity:
-                return
-            release(self._database)
-        self._database = database
 
     def _pick(
         self, seed: int | None, question_id: str | None, split: str | None, index: int | None

@@ -17,7 +17,7 @@ from pathlib import Path
 from sqlglot.errors import SqlglotError
 
 from sql_env.augment.questions import other_questions
-from sql_env.core.database import Database, open_database, release
+from sql_env.core.database import Database
 from sql_env.models import QuestionRecord
 from sql_env.questions import Dataset
 from sql_env.sources.merge import add_dataset
@@ -104,17 +104,10 @@ def _rename(
     source: Path, target: Path, records: Sequence[QuestionRecord], draw: random.Random
 ) -> list[tuple[QuestionRecord, dict[str, object]]]:
     """The questions that have the same rows under new names, and what changes in them."""
-    database = open_database(source)
-    try:
-        names = drawn_names(database, draw)
-        renamed_copy(database, source, target, names)
-        copy = open_database(target)
-        try:
-            return list(_same_rows(records, database, copy, names))
-        finally:
-            release(copy)
-    finally:
-        release(database)
+    database = Database(source)
+    names = drawn_names(database, draw)
+    renamed_copy(database, source, target, names)
+    return list(_same_rows(records, database, Database(target), names))
 
 
 def _same_rows(

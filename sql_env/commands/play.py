@@ -56,7 +56,7 @@ def play_command(
     from sql_env.agent.playing import PlannedEpisode, play
     from sql_env.agent.policies import HumanPolicy
     from sql_env.commands.play_screen import LEFT, Prompt, Screen
-    from sql_env.core.database import open_database
+    from sql_env.core.database import Database
     from sql_env.environment import SQLEnvironment
 
     console = Console()
@@ -79,7 +79,7 @@ def play_command(
         console.print(f"[bold red]error:[/] {escape(episode.error)}", highlight=False)
     else:
         path = data.database_path(chosen.database_name)
-        screen.end(chosen.gold_sql, open_database(path).query(chosen.gold_sql))
+        screen.end(chosen.gold_sql, Database(path).query(chosen.gold_sql))
     if record is not None:
         record.parent.mkdir(parents=True, exist_ok=True)
         with record.open("a", encoding="utf-8", errors="backslashreplace") as file:

@@ -40,9 +40,7 @@ __all__ = [
     "QueryResult",
     "Row",
     "TableSchema",
-    "open_database",
     "quote_identifier",
-    "release",
 ]
 
 MOST_CONNECTIONS = 64  # while no more than that many queries run at once
@@ -191,6 +189,8 @@ if hasattr(os, "register_at_fork"):  # Windows has no fork
 class Database:
     """One SQLite file, read-only, for SQL that nobody has checked. Safe to share among threads.
 
+    Connections and schema are shared by all who open the same file; there is nothing to close.
+
     Args:
         path: the file.
         limits: what one query may cost.
@@ -254,16 +254,3 @@ class Database:
             raise
         _POOL.give(file, sandbox)
         return result
-
-    def close(self) -> None:
-        """Nothing is held between queries; here for symmetry with `open_database`."""
-
-
-def open_database(path: Path | str, limits: Limits = Limits()) -> Database:
-    """A database whose connections and schema are shared by all who open the same file."""
-    return Database(path, limits)
-
-
-def release(database: Database) -> None:
-    """Say that `database` is no longer needed."""
-    database.close()

@@ -15,7 +15,7 @@ from sql_env.agent.playing import PlannedEpisode, play
 from sql_env.agent.policies import EMPTY_ANSWER, OraclePolicy
 from sql_env.core.answers import MAX_CHARACTERS
 from sql_env.core.cells import same_number
-from sql_env.core.database import open_database, release
+from sql_env.core.database import Database
 from sql_env.core.render import CUT_MARK, render_row
 from sql_env.core.verifier import AnswerError, Gold, build_gold, verify_rows, verify_text
 from sql_env.environment import SQLEnvironment
@@ -89,13 +89,11 @@ def _findings(piece: tuple[Sequence[QuestionRecord], Path]) -> list[Finding]:
 
 
 def _check_gold(record: QuestionRecord, db_dir: Path) -> Gold:
-    database = open_database(database_path(db_dir, record.database_name))
+    database = Database(database_path(db_dir, record.database_name))
     try:
         gold = build_gold(record.gold_sql, database.query)
     except ValueError as error:
         raise _CheckFailed(Check.GOLD, str(error)) from error
-    finally:
-        release(database)
     answer, answer_type = answer_of(gold.columns, gold.rows)
     if answer_type != record.answer_type:
         raise _CheckFailed(

@@ -72,12 +72,12 @@ def correction_of(
         failed = yield from _until(failures, actions)
         if failed is None or failed.budget_remaining < 2:  # the right query and the answer
             return
-        with database_of(environment, record) as database:
-            if finds_nothing(database.query(record.gold_sql).rows):
-                return
-            query = canonical_sql(record.gold_sql, database)
-            tables = tables_in_order(query, database)
-            compared = list(comparisons(query, database))
+        database = database_of(environment, record)
+        if finds_nothing(database.query(record.gold_sql).rows):
+            return
+        query = canonical_sql(record.gold_sql, database)
+        tables = tables_in_order(query, database)
+        compared = list(comparisons(query, database))
         seen, spare = failed, failed.budget_remaining - 2
         if failed.metadata.get("error_kind") in _MISSING_NAMES:
             described = {schema.name for schema in failed.described}

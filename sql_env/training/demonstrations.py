@@ -11,7 +11,6 @@ import random
 import re
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -29,9 +28,10 @@ from sql_env.agent.prompts import (
     format_steps_left,
 )
 from sql_env.core.actions import PlayedActions
-from sql_env.core.database import Database, open_database, release
+from sql_env.core.database import Database
 from sql_env.environment import SQLEnvironment
 from sql_env.models import QuestionRecord, SQLAction, SQLObservation
+from sql_env.questions import database_path
 from sql_env.sql.canonical import (
     Comparison,
     canonical_sql,
@@ -248,15 +248,15 @@ class Demonstrations:
     def play_one(self, record: QuestionRecord, draw: random.Random) -> Demonstration | None:
         """One demonstration, or None where the question cannot be won in this shape."""
         environment = self._typed if draw.random() < self.mix.typed_answer else self._with_last
-        with database_of(environment, record) as database:
-            query = canonical_sql(record.gold_sql, database)
-            needed = tables_in_order(query, database) or list(record.tables_involved)
-            # QUERY and ANSWER need two steps; an error and a look, two more; one is to spare.
-            room = max(1, environment.step_budget - 5)
-            tables = tables_to_describe(needed, database, min(self.mix.survey, room))
-            compared = list(comparisons(query, database))
-            corrupted = draw.random() < self.mix.corrupt
-            wrong = corrupt(query, record.question_text, database, draw) if corrupted else None
+        database = database_of(environment, record)
+        query = canonical_sql(record.gold_sql, database)
+        needed = tables_in_order(query, database) or list(record.tables_involved)
+        # QUERY and ANSWER need two steps; an error and a look, two more; one is to spare.
+        room = max(1, environment.step_budget - 5)
+        tables = tables_to_describe(needed, database, min(self.mix.survey, room))
+        compared = list(comparisons(query, database))
+        corrupted = draw.random() < self.mix.corrupt
+        wrong = corrupt(query, record.question_text, database, draw) if corrupted else None
         unspelt = [item for item in compared if not spelt_in(item.text, record.question_text)]
 
         def script(seen: SQLObservation, played: PlayedActions) -> Moves:
@@ -283,15 +283,9 @@ class Demonstrations:
         self._typed.close()
 
 
-@contextmanager
-def database_of(environment: SQLEnvironment, record: QuestionRecord) -> Iterator[Database]:
-    """The database of a question, taken from the pool for a while."""
-    name = record.database_name
-    database = open_database(environment.db_dir / name / f"{name}.sqlite")
-    try:
-        yield database
-    finally:
-        release(database)
+def database_of(environment: SQLEnvironment, record: QuestionRecord) -> Database:
+    """The database of a question."""
+    return Database(database_path(environment.db_dir, record.database_name))
 
 
 def tables_to_describe(needed: Sequence[str], database: Database, survey: int) -> list[str]:

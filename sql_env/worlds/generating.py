@@ -19,7 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import get_args
 
-from sql_env.core.database import QueryResult, open_database, release
+from sql_env.core.database import Database, QueryResult
 from sql_env.core.errors import UserError
 from sql_env.models import Difficulty
 from sql_env.worlds.building import build_world
@@ -203,17 +203,14 @@ def _make_database(task: _Task) -> list[Record]:
     world = build_world(read_domain(task.domain), task.database, task.seed)
     path = task.folder / "databases" / task.database / f"{task.database}.sqlite"
     write_database(world, path)
-    database = open_database(path)
-    try:
-        total = sum(task.quotas.values())
-        judge = Judge(database, empty_allowed=int(total * EMPTY_SHARE + 0.5))
-        asker = Asker(world, random.Random(f"{task.seed}/{task.database}/questions"))
-        records = [
-            make_record(candidate, level, result, database.table_names, task.database)
-            for candidate, level, result in _ask(asker, judge, task)
-        ]
-    finally:
-        release(database)
+    database = Database(path)
+    total = sum(task.quotas.values())
+    judge = Judge(database, empty_allowed=int(total * EMPTY_SHARE + 0.5))
+    asker = Asker(world, random.Random(f"{task.seed}/{task.database}/questions"))
+    records = [
+        make_record(candidate, level, result, database.table_names, task.database)
+        for candidate, level, result in _ask(asker, judge, task)
+    ]
     # Mixed, so that ids do not follow hardness.
     random.Random(f"{task.seed}/{task.database}/order").shuffle(records)
     for number, record in enumerate(records, 1):

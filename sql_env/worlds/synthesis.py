@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from sql_env.core.database import Database, QueryResult, open_database, release
+from sql_env.core.database import Database, QueryResult
 from sql_env.models import Difficulty
 from sql_env.worlds.checks import Judge, hardness_of
 from sql_env.worlds.generating import HARDNESS_MIX
@@ -73,12 +73,9 @@ def synthetic_questions(
     """
     path = Path(path)
     world = world_of(path)
-    database = open_database(path)
-    try:
-        hidden = {_answer(database.query(sql)) for sql in unseen}
-        return _ask(world, database, count, seed, hidden, is_unseen)
-    finally:
-        release(database)
+    database = Database(path)
+    hidden = {_answer(database.query(sql)) for sql in unseen}
+    return _ask(world, database, count, seed, hidden, is_unseen)
 
 
 def _answer(result: QueryResult) -> tuple[object, ...]:

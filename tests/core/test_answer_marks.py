@@ -18,7 +18,7 @@ from mutations import mutations
 from second_opinion import SecondOpinion, runner
 
 from sql_env.core.answer_marks import bind, undecorated
-from sql_env.core.database import open_database
+from sql_env.core.database import Database
 from sql_env.core.gold import Gold, Segment
 from sql_env.core.render import CUT_MARK, render_row
 from sql_env.core.verifier import build_gold, verify_rows, verify_text
@@ -241,7 +241,7 @@ def played_golds(count: int) -> Iterator[tuple[Gold, SecondOpinion]]:
     records = load_questions(dataset.questions_path)
     for record in random.Random(5).sample(records, count):
         path: Path = dataset.db_dir / record.database_name / f"{record.database_name}.sqlite"
-        gold = build_gold(record.gold_sql, open_database(path).query)
+        gold = build_gold(record.gold_sql, Database(path).query)
         if 0 < len(gold.rows) <= 20 and CUT_MARK not in "".join(map(render_row, gold.rows)):
             yield gold, SecondOpinion(record.gold_sql, runner(str(path)))
 

@@ -22,7 +22,6 @@ from sql_env.core.database import (
     ErrorKind,
     ForeignKey,
     Limits,
-    open_database,
     quote_identifier,
 )
 
@@ -46,7 +45,7 @@ def make(tmp_path: Path) -> Make:
 
 @pytest.fixture
 def shop(make: Make) -> Database:
-    return open_database(
+    return Database(
         make(
             """
             CREATE TABLE Customer (Id INTEGER PRIMARY KEY, Name TEXT NOT NULL, city TEXT);
@@ -187,8 +186,8 @@ class TestCaps:
         path = make(
             "CREATE TABLE t(x)", rows=("INSERT INTO t VALUES (?)", [(i,) for i in range(9)])
         )
-        assert len(open_database(path, Limits(rows=9)).query("SELECT x FROM t").rows) == 9
-        over = open_database(path, Limits(rows=8)).query("SELECT x FROM t")
+        assert len(Database(path, Limits(rows=9)).query("SELECT x FROM t").rows) == 9
+        over = Database(path, Limits(rows=8)).query("SELECT x FROM t")
         assert (over.error_kind, over.rows) == (ErrorKind.TOO_LARGE, ())
         assert "more than 8 rows" in over.error
 
@@ -197,18 +196,18 @@ class TestCaps:
         numbers = [(i,) for i in range(20_000)]
         path = make("CREATE TABLE t(x)", rows=("INSERT INTO t VALUES (?)", numbers))
         limits = Limits(rows=allowed, bytes=allowed * 100)
-        assert open_database(path, limits).query("SELECT x FROM t").rows == tuple(numbers)
+        assert Database(path, limits).query("SELECT x FROM t").rows == tuple(numbers)
 
     def test_bytes(self, make: Make) -> None:
         texts = [("x" * 500,) for _ in range(100)]
         path = make("CREATE TABLE t(x)", rows=("INSERT INTO t VALUES (?)", texts))
-        assert open_database(path, Limits(bytes=300_000)).query("SELECT x FROM t").ok
-        over = open_database(path, Limits(bytes=40_000)).query("SELECT x FROM t")
+        assert Database(path, Limits(bytes=300_000)).query("SELECT x FROM t").ok
+        over = Database(path, Limits(bytes=40_000)).query("SELECT x FROM t")
         assert over.error_kind == ErrorKind.TOO_LARGE
         assert "more than 40,000 bytes" in over.error
 
     def test_seconds(self, shop: Database) -> None:
-        patient = open_database(shop.path, Limits(seconds=0.05))
+        patient = Database(shop.path, Limits(seconds=0.05))
         endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i FROM n) SELECT max(i) FROM n"
         result = patient.query(endless)
         assert result.error_kind == ErrorKind.TIMEOUT
@@ -217,7 +216,7 @@ class TestCaps:
     def test_wide_tables_can_be_sampled(self, make: Make) -> None:
         names = ", ".join(f"c{i}" for i in range(400))
         path = make(f"CREATE TABLE wide({names}); INSERT INTO wide(c399) VALUES ('last');")
-        assert open_database(path).sample("wide", 1).rows[0][-1] == "last"
+        assert Database(path).sample("wide", 1).rows[0][-1] == "last"
 
 
 class TestText:
@@ -226,7 +225,7 @@ class TestText:
         path = make(
             "CREATE TABLE t(x)", rows=("INSERT INTO t VALUES (?)", [("é" * (length // 2),)])
         )
-        database = open_database(path)
+        database = Database(path)
         assert database.query("SELECT x FROM t").rows == (("é" * (length // 2),),)
         assert database.query("SELECT count(*) FROM t WHERE x LIKE '%é'").rows == ((1,),)
 
@@ -234,14 +233,14 @@ class TestText:
         path = make(
             "CREATE TABLE t(id, x)", rows=("INSERT INTO t VALUES (?, ?)", [(7, "x" * 40_000)])
         )
-        database = open_database(path)
+        database = Database(path)
         assert database.query("SELECT x FROM t").error_kind == ErrorKind.TOO_LARGE
         assert database.query("SELECT id FROM t").rows == ((7,),)
 
     def test_a_long_value_spoils_neither_sample_nor_like(self, make: Make) -> None:
         rows = [(1, "short foo", "a"), (2, "x" * 40_000 + "foo", "b"), (3, "none", "c")]
         path = make("CREATE TABLE t(id, x, y)", rows=("INSERT INTO t VALUES (?, ?, ?)", rows))
-        database = open_database(path)
+        database = Database(path)
         assert database.sample("T", 2).rows == ((1, TOO_LONG, "a"), (2, TOO_LONG, "b"))
         assert database.sample("T", 2).columns == ("id", "x", "y")
         refused = database.query("SELECT id FROM t WHERE x LIKE '%foo'")
@@ -253,13 +252,13 @@ class TestText:
         path = make(
             "CREATE TABLE t(x); INSERT INTO t VALUES (CAST(x'51756562e963' AS TEXT)), ('é');"
         )
-        database = open_database(path)
+        database = Database(path)
         assert database.query("SELECT x FROM t").rows == (("Quebéc",), ("é",))
         assert database.query("SELECT x FROM t WHERE x = 'é'").rows == (("é",),)
 
     def test_every_table_of_spider_can_be_read(self, spider_dir: Path) -> None:
         for path in sorted(spider_dir.glob("database/*/*.sqlite")):
-            database = open_database(path)
+            database = Database(path)
             for table in database.table_names:
                 result = database.sample(table, 2_000)
                 assert result.ok, f"{path} {table}: {result.error}"
@@ -303,8 +302,8 @@ class TestReads:
         rows = ("INSERT INTO t VALUES (?)", [(i,) for i in range(50)])
         path = make("CREATE TABLE t(x)", rows=rows)
         sql = "SELECT x FROM t"
-        assert not open_database(path, Limits(rows=5)).query(sql).ok
-        assert open_database(path).query(sql).reads == {("t", "x")}
+        assert not Database(path, Limits(rows=5)).query(sql).ok
+        assert Database(path).query(sql).reads == {("t", "x")}
 
     def test_failed_queries_read_nothing(self, shop: Database) -> None:
         assert shop.query("SELECT Name, nope FROM Customer").reads == frozenset()
@@ -335,7 +334,7 @@ class TestSchema:
                 p, q, r, FOREIGN KEY (p, q) REFERENCES a, FOREIGN KEY (r) REFERENCES gone);
             """
         )
-        schema = open_database(path).schema("b")
+        schema = Database(path).schema("b")
         assert schema is not None
         assert set(schema.foreign_keys) == {
             ForeignKey("p", "a", "y"),
@@ -357,16 +356,16 @@ class TestSchema:
             DROP TABLE gone;
             """
         )
-        assert open_database(path).table_names == ("t", "good")
+        assert Database(path).table_names == ("t", "good")
 
     def test_virtual_tables_and_their_shadows_are_left_out(self, make: Make) -> None:
         path = make("CREATE TABLE t (x); CREATE VIRTUAL TABLE words USING fts5(text);")
-        assert open_database(path).table_names == ("t",)
+        assert Database(path).table_names == ("t",)
 
     def test_strange_names(self, make: Make) -> None:
         name = 'we"ird [table] `x` ?#%'
         path = make(f"CREATE TABLE {quote_identifier(name)} (x)", name="odd name ?#%.sqlite")
-        database = open_database(path)
+        database = Database(path)
         assert database.table_names == (name,)
         assert database.sample(name, 1).columns == ("x",)
 
@@ -374,34 +373,34 @@ class TestSchema:
 class TestOpening:
     def test_missing_file(self, tmp_path: Path) -> None:
         with pytest.raises(DatabaseOpenError, match=r"none\.sqlite.*Prepare the data"):
-            open_database(tmp_path / "none.sqlite")
+            Database(tmp_path / "none.sqlite")
 
     def test_folder(self, tmp_path: Path) -> None:
         with pytest.raises(DatabaseOpenError, match=str(tmp_path)):
-            open_database(tmp_path)
+            Database(tmp_path)
 
     def test_not_a_database(self, tmp_path: Path) -> None:
         path = tmp_path / "text.sqlite"
         path.write_text("not a database " * 100)
         with pytest.raises(DatabaseOpenError, match=r"text\.sqlite.*prepare the data again"):
-            open_database(path)
+            Database(path)
 
     def test_empty_file(self, tmp_path: Path) -> None:
         (tmp_path / "empty.sqlite").touch()
         with pytest.raises(DatabaseOpenError, match="no tables"):
-            open_database(tmp_path / "empty.sqlite")
+            Database(tmp_path / "empty.sqlite")
 
     def test_truncated_file(self, make: Make) -> None:
         texts = [("x" * 500,) for _ in range(500)]
         path = make("CREATE TABLE t(x)", rows=("INSERT INTO t VALUES (?)", texts))
         path.write_bytes(path.read_bytes()[:20_000])
         with pytest.raises(DatabaseOpenError, match="damaged"):
-            open_database(path)
+            Database(path)
 
     def test_damage_met_by_a_query_is_an_error_without_a_path(self, make: Make) -> None:
         texts = [("x" * 500,) for _ in range(500)]
         path = make("CREATE TABLE t(x)", rows=("INSERT INTO t VALUES (?)", texts))
-        database = open_database(path)
+        database = Database(path)
         assert database.query("SELECT 1").ok
         whole = path.read_bytes()
         path.write_bytes(whole[:8192] + b"\xff" * (len(whole) - 8192))
@@ -411,18 +410,18 @@ class TestOpening:
 
     def test_a_file_that_vanished_is_an_error(self, make: Make) -> None:
         path = make("CREATE TABLE t(x)")
-        database = open_database(path)
+        database = Database(path)
         path.unlink()
         result = database.query("SELECT * FROM t")
         assert (result.error_kind, "gone" in result.error) == (ErrorKind.OTHER, True)
 
     def test_a_file_that_was_replaced_is_read_anew(self, make: Make) -> None:
         path = make("CREATE TABLE before (x)")
-        assert open_database(path).table_names == ("before",)
+        assert Database(path).table_names == ("before",)
         path.unlink()
         make("CREATE TABLE after (x); CREATE TABLE more (x);")
-        assert open_database(path).table_names == ("after", "more")
-        assert open_database(path).query("SELECT * FROM after").ok
+        assert Database(path).table_names == ("after", "more")
+        assert Database(path).query("SELECT * FROM after").ok
 
 
 def test_every_gold_query_of_spider_gives_what_sqlite_gives(spider_dir: Path) -> None:
@@ -436,7 +435,7 @@ def test_every_gold_query_of_spider_gives_what_sqlite_gives(spider_dir: Path) ->
         path = spider_dir / "database" / name / f"{name}.sqlite"
         if not path.is_file():
             continue
-        database = open_database(path, Limits(seconds=20, rows=1_000_000))
+        database = Database(path, Limits(seconds=20, rows=1_000_000))
         with closing(apsw.Connection(str(path))) as connection:
             for _, sql in queries:
                 ours = database.query(sql)

@@ -17,7 +17,7 @@ import pytest
 from hostile_statements import ALL, STATEMENTS
 from process_memory import can_measure, peak_growth
 
-from sql_env.core.database import Database, ErrorKind, Limits, QueryResult, open_database
+from sql_env.core.database import Database, ErrorKind, Limits, QueryResult
 
 GRACE_SECONDS = 0.1
 MOST_GROWTH = 64 * 2**20
@@ -89,7 +89,7 @@ def _filled_in(statement: str, folder: Path) -> str:
 )
 @pytest.mark.usefixtures("untouched")
 def test_attack_is_repelled(folder: Path, kinds: set[ErrorKind], statement: str) -> None:
-    database = open_database(folder / "victim.sqlite", QUICK)
+    database = Database(folder / "victim.sqlite", QUICK)
     sql = _filled_in(statement, folder)
 
     result, seconds, growth = _measured(database, sql)
@@ -112,7 +112,7 @@ def test_attack_is_repelled(folder: Path, kinds: set[ErrorKind], statement: str)
     STATEMENTS["bombs for the planner"][1] + STATEMENTS["explosions while compiling"][1],
 )
 def test_compiling_obeys_a_deadline_of_a_millisecond(folder: Path, statement: str) -> None:
-    database = open_database(folder / "victim.sqlite", INSTANT)
+    database = Database(folder / "victim.sqlite", INSTANT)
     assert database.query("SELECT 1").ok
     begun = time.thread_time()
     assert not database.query(statement).ok

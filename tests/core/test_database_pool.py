@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from sql_env.core import database as module
-from sql_env.core.database import MOST_CONNECTIONS, Limits, open_database
+from sql_env.core.database import MOST_CONNECTIONS, Database, Limits
 
 ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i FROM n) SELECT max(i) FROM n"
 EXPLOSION = "SELECT x FROM t"
@@ -55,7 +55,7 @@ needs_proc = pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="need
 def test_a_connection_is_used_again(paths: list[Path]) -> None:
     before = open_descriptors()
     for i in range(50):
-        assert open_database(paths[0]).query(f"SELECT x, {i} FROM t").rows == ((0, i),)
+        assert Database(paths[0]).query(f"SELECT x, {i} FROM t").rows == ((0, i),)
     assert open_descriptors() == before + 1
 
 
@@ -64,13 +64,13 @@ def test_idle_connections_are_bounded(paths: list[Path]) -> None:
     before = open_descriptors()
     for _ in range(2):
         for number, path in enumerate(paths):
-            assert open_database(path).query("SELECT x FROM t").rows == ((number,),)
+            assert Database(path).query("SELECT x FROM t").rows == ((number,),)
     assert open_descriptors() - before == MOST_CONNECTIONS
 
 
 @needs_proc
 def test_connections_that_have_seen_much_are_replaced(paths: list[Path]) -> None:
-    database = open_database(paths[0])
+    database = Database(paths[0])
     before = open_descriptors()
     statements = [f"SELECT x, {i} FROM t --{'x' * 9_000}" for i in range(200)]
     for sql in statements:
@@ -96,7 +96,7 @@ def test_files_are_bounded_and_a_retired_one_still_answers(paths: list[Path]) ->
 
 
 def test_threads_get_their_own_answers(paths: list[Path]) -> None:
-    databases = [open_database(path) for path in paths[:8]]
+    databases = [Database(path) for path in paths[:8]]
 
     def ask(i: int) -> bool:
         number = i % len(databases)
@@ -108,25 +108,25 @@ def test_threads_get_their_own_answers(paths: list[Path]) -> None:
 
 
 def test_a_slow_query_does_not_hold_up_another(paths: list[Path]) -> None:
-    slow = open_database(paths[0], Limits(seconds=1.0))
+    slow = Database(paths[0], Limits(seconds=1.0))
     with ThreadPoolExecutor(1) as thread:
         running = thread.submit(slow.query, ENDLESS)
         done = 0
         while not running.done():
-            assert open_database(paths[0]).query("SELECT x FROM t").rows == ((0,),)
+            assert Database(paths[0]).query("SELECT x FROM t").rows == ((0,),)
             done += 1
     assert done > 20
 
 
 def test_deadlines_hold_for_many_threads_at_once(paths: list[Path]) -> None:
-    database = open_database(paths[0], Limits(seconds=0.2))
+    database = Database(paths[0], Limits(seconds=0.2))
     with ThreadPoolExecutor(8) as threads:
         kinds = {result.error_kind for result in threads.map(database.query, [ENDLESS] * 8)}
     assert kinds == {"timeout"}
 
 
 def test_after_the_heap_was_full_everything_works_again(paths: list[Path]) -> None:
-    databases = [open_database(path) for path in paths[:30]]
+    databases = [Database(path) for path in paths[:30]]
     for database in databases:
         assert database.query("SELECT x FROM t").ok
     assert databases[0].query(EXPLOSION).error_kind == "too_large"
@@ -136,14 +136,12 @@ def test_after_the_heap_was_full_everything_works_again(paths: list[Path]) -> No
 
 
 def test_connections_do_not_cross_a_fork(paths: list[Path]) -> None:
-    database = open_database(paths[0])
+    database = Database(paths[0])
     assert database.query("SELECT x FROM t").ok
     child = os.fork()
     if child == 0:
         alone = not database._file.idle
-        answers = [
-            opened.query("SELECT x FROM t").ok for opened in (database, open_database(paths[0]))
-        ]
+        answers = [opened.query("SELECT x FROM t").ok for opened in (database, Database(paths[0]))]
         os._exit(0 if alone and all(answers) else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
@@ -152,8 +150,8 @@ def test_control_c_ends_a_query_and_the_program(paths: list[Path]) -> None:
     program = textwrap.dedent(
         """
         import sys
-        from sql_env.core.database import Limits, open_database
-        database = open_database(sys.argv[1], Limits(seconds=60))
+        from sql_env.core.database import Database, Limits
+        database = Database(sys.argv[1], Limits(seconds=60))
         print("ready", flush=True)
         database.query(sys.argv[2])
         """

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from sql_env.core.database import Database, open_database, release
+from sql_env.core.database import Database
 from sql_env.core.gold import Gold, Segment, build_gold
 
 
 @pytest.fixture(scope="module")
-def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
+def database(tmp_path_factory: pytest.TempPathFactory) -> Database:
     path: Path = tmp_path_factory.mktemp("gold") / "gold.sqlite"
     connection = sqlite3.connect(path)
     connection.executescript("""
@@ -25,9 +24,7 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
         INSERT INTO big SELECT i, i % 3 FROM c;
     """)
     connection.close()
-    opened = open_database(path)
-    yield opened
-    release(opened)
+    return Database(path)
 
 
 def sizes(gold: Gold) -> list[tuple[int, int]]:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sql_env.core.database import Database, open_database, release
+from sql_env.core.database import Database
 from sql_env.core.gold import Gold, Segment, build_gold
 from sql_env.core.verifier import Verdict, verify_rows, verify_text
 
@@ -38,9 +38,7 @@ def shop(tmp_path: Path) -> Any:
                                 (4, 'mat', 3, 'b'), (5, 'box', 9, 'c'), (6, 'pen', 3, 'a');
     """)
     connection.close()
-    database = open_database(path)
-    yield database
-    release(database)
+    return Database(path)
 
 
 # -- the mistakes others shipped ---------------------------------------------------------------

@@ -19,7 +19,7 @@ import sqlglot
 from mutations import mutations
 from second_opinion import MAX_WIDTH, SecondOpinion, runner
 
-from sql_env.core.database import open_database, release
+from sql_env.core.database import Database
 from sql_env.core.render import CUT_MARK, ROWS_SHOWN, render_row, render_rows
 from sql_env.core.verifier import Gold, build_gold, verify_rows, verify_text
 from sql_env.questions import Dataset, QuestionLoadError, load_questions
@@ -115,11 +115,7 @@ BAND_QUERIES = [query.replace("-- ORDER BY pay", "/* ORDER BY pay */") for query
 
 def check(case: Case, rng: random.Random, tally: Counter[str]) -> None:
     """Gold itself, gold in other clothes and spoilt gold, against the second opinion."""
-    database = open_database(case.database)
-    try:
-        gold = build_gold(case.sql, database.query)
-    finally:
-        release(database)
+    gold = build_gold(case.sql, Database(case.database).query)
     assert verify_rows(list(gold.rows), gold).correct, case
     run = runner(str(case.database))
     opinion = SecondOpinion(case.sql, run)
@@ -224,11 +220,7 @@ def spider_cases(folder: Path) -> list[Case]:
 
 
 def _runs(case: Case) -> bool:
-    database = open_database(case.database)
-    try:
-        return database.query(case.sql).ok
-    finally:
-        release(database)
+    return Database(case.database).query(case.sql).ok
 
 
 def test_spoilt_golds_of_a_small_database(band: Path) -> None:
@@ -275,9 +267,7 @@ def test_spoilt_golds_of_the_embedded_data() -> None:
 
 def is_its_own_answer(case: Case) -> bool:
     """Check gold as a table and in every typed form; whether it is short enough to be typed."""
-    database = open_database(case.database)
-    gold = build_gold(case.sql, database.query)
-    release(database)
+    gold = build_gold(case.sql, Database(case.database).query)
     assert verify_rows(list(gold.rows), gold).correct, case
     text = render_rows(gold.columns, gold.rows)
     if len(gold.rows) > ROWS_SHOWN or CUT_MARK in text:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sql_env.core.database import open_database, release
+from sql_env.core.database import Database
 from sql_env.core.render import ROWS_SHOWN
 from sql_env.evaluation.validation import validate
 from sql_env.models import QuestionRecord
@@ -67,9 +67,7 @@ class TestQuestions:
             source = head[head.index(" FROM ") :]
             probe = f"SELECT {key}{source} ORDER BY {order} LIMIT {int(limit) + 1}"
             path = generated / "databases" / record.database_name / f"{record.database_name}.sqlite"
-            database = open_database(path)
-            rows = database.query(probe).rows
-            release(database)
+            rows = Database(path).query(probe).rows
             if len(rows) > int(limit):
                 assert rows[-1] != rows[-2], record.question_id
 

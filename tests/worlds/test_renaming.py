@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sql_env.core.database import Database, open_database
+from sql_env.core.database import Database
 from sql_env.questions import load_questions
 from sql_env.worlds.renaming import NewNames, drawn_names, renamed_copy, renamed_sql
 
@@ -21,7 +21,7 @@ def path(music_dir: Path) -> Path:
 
 @pytest.fixture
 def database(path: Path) -> Database:
-    return open_database(path)
+    return Database(path)
 
 
 PLAIN = NewNames(
@@ -72,7 +72,7 @@ def test_a_copy_has_the_rows_the_types_and_the_keys(
     path: Path, database: Database, tmp_path: Path
 ) -> None:
     renamed_copy(database, path, tmp_path / "copy.sqlite", PLAIN)
-    copy = open_database(tmp_path / "copy.sqlite")
+    copy = Database(tmp_path / "copy.sqlite")
     assert copy.table_names == ("vocalists", "gigs", "played_at")
     schema = copy.schema("vocalists")
     assert schema is not None
@@ -92,8 +92,8 @@ def test_a_copy_has_the_rows_the_types_and_the_keys(
 def test_a_path_may_look_like_an_address(path: Path, tmp_path: Path) -> None:
     odd = tmp_path / "what? 100%#1.sqlite"
     odd.write_bytes(path.read_bytes())
-    renamed_copy(open_database(odd), odd, tmp_path / "a #copy?.sqlite", PLAIN)
-    copy = open_database(tmp_path / "a #copy?.sqlite")
+    renamed_copy(Database(odd), odd, tmp_path / "a #copy?.sqlite", PLAIN)
+    copy = Database(tmp_path / "a #copy?.sqlite")
     assert copy.query("SELECT count(*) FROM vocalists").rows == ((4,),)
     assert odd.read_bytes() == path.read_bytes()
 
@@ -106,7 +106,7 @@ def test_drawn_names_give_the_same_answers(
     for number in range(12):
         names = drawn_names(database, random.Random(number))
         renamed_copy(database, path, tmp_path / f"{number}.sqlite", names)
-        copy = open_database(tmp_path / f"{number}.sqlite")
+        copy = Database(tmp_path / f"{number}.sqlite")
         for sql in golds:
             renamed = renamed_sql(sql, database, names)
             assert copy.query(renamed).rows == database.query(sql).rows, renamed
@@ -132,9 +132,9 @@ def test_two_names_that_would_become_one_stay_apart(tmp_path: Path) -> None:
         connection.execute('CREATE TABLE t (fullName TEXT, full_name TEXT, "1st %" INT)')
         connection.execute("INSERT INTO t VALUES ('a', 'b', 3)")
         connection.commit()
-    database = open_database(path)
+    database = Database(path)
     for number in range(8):
         names = drawn_names(database, random.Random(number))
         renamed_copy(database, path, tmp_path / f"{number}.sqlite", names)
         sql = renamed_sql('SELECT fullName, full_name, "1st %" FROM t', database, names)
-        assert open_database(tmp_path / f"{number}.sqlite").query(sql).rows == (("a", "b", 3),)
+        assert Database(tmp_path / f"{number}.sqlite").query(sql).rows == (("a", "b", 3),)
