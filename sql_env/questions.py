@@ -224,7 +224,9 @@ def read_json_objects(path: Path) -> list[dict[str, Any]]:
     except FileNotFoundError as error:
         raise QuestionLoadError(f"{path}: no such file: {_HOW_TO_GET_DATA}") from error
     except UnicodeDecodeError as error:
-        raise QuestionLoadError(f"{path}: not UTF-8 text (byte {error.start})") from error
+        raise QuestionLoadError(
+            f"{path}: not UTF-8 text (byte {error.start}): save it as UTF-8"
+        ) from error
     except OSError as error:
         raise QuestionLoadError(f"{path}: cannot be read: {error.strerror}") from error
     if not text.strip():
@@ -237,7 +239,7 @@ def read_json_objects(path: Path) -> list[dict[str, Any]]:
         ) from error
     if not isinstance(items, list):
         raise QuestionLoadError(
-            f"{path}: holds a JSON {type(items).__name__}, not a list of records"
+            f"{path}: holds a JSON {type(items).__name__}, not a list of records: put [ ] around it"
         )
     if not items:
         raise QuestionLoadError(f"{path}: the list of questions is empty: {_HOW_TO_GET_DATA}")

@@ -116,7 +116,9 @@ def open_checked(path: Path) -> Database:
         finally:
             connection.close()
     except sqlite3.Error as error:
-        raise SourceError(f"{path}: not a readable SQLite database ({error})") from error
+        raise SourceError(
+            f"{path}: not a readable SQLite database ({error}): get the file again, or remove it"
+        ) from error
     if verdict != "ok":
         raise SourceError(f"{path}: the database is damaged ({verdict}): get the file again")
     try:

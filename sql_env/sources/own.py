@@ -47,6 +47,10 @@ def read_own(folder: Path, questions_file: Path | None = None) -> Source:
             "files become one with: sqlite-utils insert NAME.sqlite TABLE FILE.csv --csv"
         )
     file = questions_file or _only_question_file(folder)
+    if file.suffix not in (".csv", ".json"):
+        raise SourceError(
+            f"{file}: questions come as CSV or as a JSON list: save it as one of them"
+        )
     items = _read_csv(file) if file.suffix == ".csv" else read_json_objects(file)
     counts: dict[str, int] = {}
     places: dict[str, str] = {}

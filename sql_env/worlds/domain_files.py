@@ -60,13 +60,19 @@ def read_domain(path: Path) -> Domain:
 
 def _parsed(path: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(path.read_text("utf-8"))
+        return tomllib.loads(path.read_text("utf-8-sig"))
     except OSError as error:
-        raise DomainError(f"{path}: cannot be read: {error.strerror}") from error
+        raise DomainError(
+            f"{path}: cannot be read: {error.strerror}: name a TOML file that declares a domain"
+        ) from error
     except UnicodeDecodeError as error:
-        raise DomainError(f"{path}: not UTF-8 text (byte {error.start})") from error
+        raise DomainError(
+            f"{path}: not UTF-8 text (byte {error.start}): save it as UTF-8"
+        ) from error
     except tomllib.TOMLDecodeError as error:
-        raise DomainError(f"{path}: not TOML: {error}") from error
+        raise DomainError(
+            f"{path}: not TOML: {error}: a text stands in quotes, a key only once"
+        ) from error
 
 
 class _Entry:
@@ -165,6 +171,8 @@ class _Entry:
                 raise self.error(key, f"has {text!r} among its texts")
             if self.marks(key, text) != [""] * marks:
                 raise self.error(key, f"has {text!r}: it takes {'{}' if marks else 'no {}'}")
+            if texts.count(text) > 1:
+                raise self.error(key, f"has {text!r} twice")
         return texts
 
     def names(self, key: str) -> tuple[str, ...]:
@@ -180,15 +188,17 @@ class _Entry:
                 key, f"{name!r} is no name: small letters, digits and _, a letter first"
             )
 
-    def number(self, key: str, default: float = _NEEDED) -> float:
+    def share(self, key: str, default: float = _NEEDED) -> float:
         number: float = self._take(key, (int, float), "a number", default)
+        if not 0 <= number <= 1:
+            raise self.error(key, f"is {number}: it lies between 0 and 1")
         return number
 
-    def share(self, key: str) -> float:
-        share = self.number(key, 0.0)
-        if not 0 <= share < 1:
-            raise self.error(key, f"is {share}: it is a share, from 0 to below 1")
-        return share
+    def nulls(self) -> float:
+        nulls = self.share("nulls", 0.0)
+        if nulls == 1:
+            raise self.error("nulls", "is 1: every value would be missing")
+        return nulls
 
     def whole(self, key: str, default: int) -> int:
         number: int = self._take(key, (int,), "a whole number", default)
@@ -208,6 +218,8 @@ class _Entry:
             raise self.error(key, f"is {found!r}, not {what}")
         if found[0] > found[1]:
             raise self.error(key, f"is {found!r}: the smaller one comes first")
+        if not all(abs(number) < 2**63 for number in found):
+            raise self.error(key, f"is {found!r}: SQLite's numbers end before 2^63")
         return found[0], found[1]
 
     def years(self, key: str) -> tuple[int, int]:
@@ -246,8 +258,9 @@ class _Entry:
 
     def entries(self, key: str) -> Iterable[tuple[str, _Entry]]:
         """The tables in a table, by name."""
-        for name, found in self._take(key, (dict,), "tables", _NEEDED).items():
-            entry = _Entry(self._path, f"{self._place}.{key}.{name}".lstrip("."), found)
+        place = f"{self._place}.{key}".lstrip(".")
+        for name, found in self._take(key, (dict,), f"tables, as [{place}.name]", _NEEDED).items():
+            entry = _Entry(self._path, f"{place}.{name}", found)
             entry.check_name(name)
             yield name, entry
 
@@ -279,26 +292,26 @@ def _flag(entry: _Entry) -> Values:
 
 def _whole(entry: _Entry) -> Values:
     low, high = entry.pair("range")
-    return values.Number(low, high, 0, entry.number("peak", 0.4), entry.whole("step", 1))
+    return values.Number(low, high, 0, entry.share("peak", 0.4), entry.whole("step", 1))
 
 
 def _count(entry: _Entry) -> Values:
     low, high = entry.pair("range")
     step = 1 if high < 2000 else 10 if high < 50_000 else 100
-    return values.Number(low, high, 0, entry.number("peak", 0.4), step)
+    return values.Number(low, high, 0, entry.share("peak", 0.4), step)
 
 
 def _real(entry: _Entry) -> Values:
     low, high = entry.pair("range", (int, float))
-    return values.Number(low, high, entry.whole("digits", 1), entry.number("peak"))
+    return values.Number(low, high, entry.whole("digits", 1), entry.share("peak"))
 
 
 def _money(entry: _Entry) -> Values:
     """Cents where the amount is small, hundreds where it is large."""
     low, high = entry.pair("range", (int, float))
     if high < 500:
-        return values.Number(low, high, 2, entry.number("peak"))
-    return values.Number(low, high, 0, entry.number("peak"), 1 if high < 5000 else 100)
+        return values.Number(low, high, 2, entry.share("peak"))
+    return values.Number(low, high, 0, entry.share("peak"), 1 if high < 5000 else 100)
 
 
 def _days_after(entry: _Entry) -> Values:
@@ -352,7 +365,7 @@ def _column(key: str, entry: _Entry, earlier: list[Column]) -> Column:
         drawn,
         words=entry.texts("words", (f"number of {things}" if things else key.replace("_", " "),)),
         names=entry.names("names"),
-        nulls=entry.share("nulls"),
+        nulls=entry.nulls(),
         over=entry.saying("over", 1),
         under=entry.saying("under", 1),
         eq=entry.saying("eq", 1),
@@ -376,6 +389,10 @@ def _check_order(column: Column, entry: _Entry, earlier: list[Column]) -> None:
     match column.values:
         case values.Person() if column.key != "name":
             raise entry.error("", "a person's column is called name")
+        case _ if column.key in ("first_name", "last_name") and any(
+            c.values.kind == "person" for c in earlier
+        ):
+            raise entry.error("", "the column name holds a person: it may become this one")
         case values.Email() if not any(c.values.kind == "person" for c in earlier):
             raise entry.error("", "an email address needs a person's name before it")
         case values.DaysAfter(after) if after not in [
@@ -388,36 +405,34 @@ def _check_order(column: Column, entry: _Entry, earlier: list[Column]) -> None:
 
 
 def _table(key: str, entry: _Entry, before: Mapping[str, Table]) -> Table:
+    rows, nouns, names = entry.pair("rows"), entry.texts("nouns"), entry.names("names")
+    person, called = entry.yes("person"), entry.texts("called", marks=1)
+    optional = entry.yes("optional")
     found: list[Column | Ref] = []
     for name, item in entry.entries("columns"):
         if "to" in item:
             found.append(_reference(name, item, {*before, key}))
         else:
             found.append(_column(name, item, [c for c in found if isinstance(c, Column)]))
-    table = Table(
-        key,
-        tuple(found),
-        entry.pair("rows"),
-        entry.texts("nouns"),
-        entry.names("names"),
-        entry.yes("person"),
-        entry.texts("called", marks=1),
-        entry.yes("optional"),
-    )
     entry.done()
-    if table.rows[0] < 2:
-        raise entry.error("rows", f"begin at {table.rows[0]}: a table has at least two")
-    if not table.nouns and len(table.refs) < 2:
+    table = Table(key, tuple(found), rows, nouns, names, person, called, optional)
+    others = [ref for ref in table.refs if ref.target != key]
+    if rows[0] < 2:
+        raise entry.error("rows", f"begin at {rows[0]}: a table has at least two")
+    if not nouns and len(others) < 2:
         raise entry.error("nouns", "are missing: what does a question call a row?")
+    if not table.columns and len(others) < 2:
+        raise entry.error("columns", "hold nothing: a bare link refers to two other tables")
     return table
 
 
 def _reference(role: str, entry: _Entry, tables: set[str]) -> Ref:
     target = entry.text("to")
     if target not in tables:
-        raise entry.error("to", f"there is no table {target!r} before this one")
+        hint = did_you_mean(target, tables)
+        raise entry.error("to", f"there is no table {target!r} before this one.{hint}")
     says, back = entry.verb("says", denied=False), entry.verb("back", "")
-    ref = Ref(target, says, back, "" if role == target else role, entry.share("nulls"))
+    ref = Ref(target, says, back, "" if role == target else role, entry.nulls())
     entry.done()
     return ref
 
@@ -432,7 +447,8 @@ def _link(entry: _Entry, tables: Mapping[str, Table]) -> Link:
     )
     entry.done()
     if link.through not in tables:
-        raise entry.error("through", f"there is no table {link.through!r}")
+        hint = did_you_mean(link.through, tables)
+        raise entry.error("through", f"there is no table {link.through!r}.{hint}")
     refs = tables[link.through].refs
     for side, name in (("left", link.left), ("right", link.right)):
         if name not in {ref.target for ref in refs} | {ref.key for ref in refs}:

@@ -24,7 +24,7 @@ from sql_env.core.errors import UserError
 from sql_env.models import Difficulty
 from sql_env.worlds.building import build_world
 from sql_env.worlds.checks import Judge, hardness_of
-from sql_env.worlds.domain_files import own_domains, read_domain
+from sql_env.worlds.domain_files import DomainError, own_domains, read_domain
 from sql_env.worlds.intents import INTENTS, Asker, Candidate, propose
 from sql_env.worlds.writing import (
     Record,
@@ -101,9 +101,12 @@ def generate_dataset(
         DomainError: a domain file cannot be used.
     """
     _check_request(databases, questions, eval_fraction)
-    for domain in domains:
-        read_domain(domain)
-    files = {path.stem: path for path in domains} or own_domains()
+    files: dict[str, Path] = {}
+    for path in domains:
+        read_domain(path)
+        if files.setdefault(path.stem, path) != path:
+            raise DomainError(f"{path}: {files[path.stem]} is called the same: rename one of them")
+    files = files or own_domains()
     out = Path(out)
     try:
         out.mkdir(parents=True, exist_ok=True)

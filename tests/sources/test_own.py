@@ -128,6 +128,10 @@ def test_question_file_that_is_not_there(folder: Path) -> None:
         read_own(folder, folder / "nowhere.json")
 
 
+def test_question_file_of_another_kind(folder: Path) -> None:
+    assert "questions come as CSV or as a JSON list" in error_of(folder, folder / "q.xlsx")
+
+
 def test_missing_fields(folder: Path) -> None:
     write_json(folder / "q.json", [{"question": "How many?"}])
     assert "record 0: has no field 'sql' or 'query'" in error_of(folder)

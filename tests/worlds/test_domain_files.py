@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 from sql_env.cli import app
 from sql_env.evaluation.validation import validate
 from sql_env.questions import Dataset
+from sql_env.worlds import generate_dataset
 from sql_env.worlds.domain_files import DomainError, read_domain
 from sql_env.worlds.schema import Column, Link, Ref
 from sql_env.worlds.values import Choice, Number, Title
@@ -92,7 +93,12 @@ def test_a_kind_brings_words_that_a_column_may_change(bakery: Path) -> None:
         ("[19, 64]", '[19, 64], over = "be older"', "age.over: is 'be older': "),
         ("[19, 64]", '[19, 64], over = "turn {}"', "age.over: is 'turn {}': it"),
         ("[19, 64]", '[19, 64], unit = "{x}"', "age.unit: is '{x}': it takes {}"),
-        ("[19, 64]", "[19, 64], nulls = 2", "age.nulls: is 2: it is a share"),
+        ("[19, 64]", "[19, 64], nulls = 2", "age.nulls: is 2: it lies between 0 and 1"),
+        ("[19, 64]", "[19, 64], nulls = 1", "age.nulls: is 1: every value"),
+        ("[19, 64]", "[19, 64], peak = 7", "age.peak: is 7: it lies between 0 and 1"),
+        ("[19, 64]", "[19, 9223372036854775808]", "age.range: is [19, 9223372036854775808]: SQL"),
+        ("age =", 'first_name = { kind = "city" }\nage =', "first_name: the column name holds"),
+        ("rye, spelt, ", "rye, rye, ", "bread.columns.name.of: has 'rye' twice"),
         ("[19, 64]", '[19, 64], names = "a b"', "age.names: 'a b' is no name"),
         ("[19, 64]", "[19, 64], hue = 1", "age.hue: is not known."),
         ('S = "spelt" }', "S = 1 }", "bread.columns.flour.of: is {"),
@@ -108,6 +114,29 @@ def test_a_kind_brings_words_that_a_column_may_change(bakery: Path) -> None:
 def test_a_mistake_is_named_with_its_key(bakery: Path, old: str, new: str, said: str) -> None:
     found = problem(bakery, old, new)
     assert found.removeprefix("tables.").removeprefix("baker.columns.").startswith(said)
+
+
+@pytest.mark.parametrize("columns", ["{}", '{ self = { to = "part", says = "are|is in" } }'])
+def test_a_table_without_columns_links_two_others(tmp_path: Path, columns: str) -> None:
+    path = tmp_path / "parts.toml"
+    path.write_text(f'[tables.part]\nrows = [2, 9]\nnouns = "part"\ncolumns = {columns}\n', "utf-8")
+    with pytest.raises(
+        DomainError, match=r"tables\.part\.columns: hold nothing: a bare link refers"
+    ):
+        read_domain(path)
+
+
+def test_a_byte_order_mark_is_no_mistake(bakery: Path) -> None:
+    bakery.write_text(BAKERY, encoding="utf-8-sig")
+    assert read_domain(bakery).key == "bakery"
+
+
+def test_two_files_may_not_share_a_name(bakery: Path, tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    other = tmp_path / "other" / bakery.name
+    other.write_text(BAKERY, encoding="utf-8")
+    with pytest.raises(DomainError, match="is called the same"):
+        generate_dataset(tmp_path / "made", questions=10, domains=[bakery, other])
 
 
 def test_a_file_that_is_not_there_or_not_text(tmp_path: Path) -> None:
