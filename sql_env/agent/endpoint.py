@@ -14,9 +14,9 @@ from typing import Any
 from zlib import crc32
 
 from sql_env.agent.chat_client import ChatClient, EndpointError, EndpointSettings, Message, Reply
-from sql_env.agent.guided import TEMPERATURE, TRIES, Guide, Replaced
+from sql_env.agent.guided import TEMPERATURE, TRIES, Replaced
 from sql_env.agent.prompts import NEWEST, Prompt, tool_call
-from sql_env.agent.turns import Dialogue, meant
+from sql_env.agent.turns import Dialogue
 from sql_env.models import SQLAction, SQLObservation
 
 LONGEST_WAIT = 1.0
@@ -45,7 +45,6 @@ class EndpointPolicy:
         self._thread.start()
         self._dialogues: dict[int, Dialogue] = {}
         self._messages: dict[int, list[Message]] = {}
-        self._guides: dict[int, Guide] = {}
         self._seeds: dict[int, int] = {}
         self._asked: dict[int, Future[SQLAction]] = {}
 
@@ -71,13 +70,10 @@ class EndpointPolicy:
         for episode, observation in new.items():
             if not observation.step_count:
                 self._messages[episode] = list(self._opening)
-                self._guides[episode] = Guide()
-                self._dialogues[episode] = Dialogue(self._prompt)
-            guide, dialogue = self._guides[episode], self._dialogues[episode]
-            guide.hear(observation)
+                self._dialogues[episode] = Dialogue(self._prompt, guided=self._guided)
+            dialogue = self._dialogues[episode]
             dialogue.hear(observation)
             if action := dialogue.go_on():
-                guide.add(action)
                 chosen[episode] = action
             else:
                 self._messages[episode] += _messages_to_read(dialogue)
@@ -94,20 +90,17 @@ class EndpointPolicy:
         if episode in self._asked:
             self._asked.pop(episode).cancel()
         self._messages.pop(episode, None)
-        self._guides.pop(episode, None)
         self._dialogues.pop(episode, None)
 
     def release(self) -> None:
         pass
 
     async def _answer(self, episode: int) -> SQLAction:
-        dialogue, guide = self._dialogues[episode], self._guides[episode]
+        dialogue = self._dialogues[episode]
         reply = await self._ask(episode)
-        if self._guided and (reason := self._objection(guide, reply.text)):
+        if self._guided and (reason := dialogue.objection(reply.text)):
             reply = await self._another(episode, reason, reply)
-        action = dialogue.understand(reply.text, **reply.trace)
-        guide.add(action)
-        return action
+        return dialogue.understand(reply.text, **reply.trace)
 
     async def _another(self, episode: int, reason: str, first: Reply) -> Reply:
         """A turn that nothing speaks against, or the first; either bears the cost of all."""
@@ -118,7 +111,7 @@ class EndpointPolicy:
             spent += reply.trace.get("completion_tokens", 0)
             if cost is not None:
                 cost += reply.trace["cost"]
-            if not self._objection(self._guides[episode], reply.text):
+            if not self._dialogues[episode].objection(reply.text):
                 noted = {"replaced": Replaced(first.text, reason, spent)._asdict()}
                 first = Reply(reply.text, {**reply.trace, **noted})
                 break
@@ -134,11 +127,6 @@ class EndpointPolicy:
             tools=self._prompt.tools,
             temperature=TEMPERATURE if retry else None,
         )
-
-    def _objection(self, guide: Guide, text: str) -> str:
-        """Why one of a turn's actions should not be played, or nothing."""
-        actions, _ = meant(text, self._prompt)
-        return next(filter(None, map(guide.objection, actions)), "")
 
 
 def _outcome(future: Future[SQLAction]) -> SQLAction | Exception:

@@ -7,9 +7,9 @@ from typing import Any
 
 from sql_env.agent.conversation import ChatLayout, ContextWindowError, Conversation
 from sql_env.agent.generation import Completion, Generator
-from sql_env.agent.guided import TRIES, Guide, Replaced
+from sql_env.agent.guided import TRIES, Replaced
 from sql_env.agent.prompts import V1, Prompt
-from sql_env.agent.turns import Dialogue, meant
+from sql_env.agent.turns import Dialogue
 from sql_env.models import SQLAction, SQLObservation
 
 
@@ -48,7 +48,6 @@ class ModelPolicy:
         self._dialogues: dict[int, Dialogue] = {}
         self._talks: dict[int, Conversation] = {}
         self._begun: dict[int, Completion] = {}  # turns that are being written
-        self._guides: dict[int, Guide] = {}
 
     def begin(self) -> None:
         """New episodes start, perhaps with new weights."""
@@ -85,9 +84,7 @@ class ModelPolicy:
                 turn, noted = replaced[episode]
                 trace |= noted
             text = talk.add_completion(turn.ids, turn.logprobs)
-            chosen[episode] = self._noted(
-                episode, self._dialogues[episode].understand(text, **trace)
-            )
+            chosen[episode] = self._dialogues[episode].understand(text, **trace)
         return chosen
 
     def written(self, episode: int) -> str:
@@ -97,7 +94,6 @@ class ModelPolicy:
     def end(self, episode: int) -> Conversation | None:
         """Forget an episode; what was said in it."""
         self._begun.pop(episode, None)
-        self._guides.pop(episode, None)
         self._dialogues.pop(episode, None)
         return self._talks.pop(episode, None)
 
@@ -110,15 +106,12 @@ class ModelPolicy:
     def _listen(self, episode: int, observation: SQLObservation) -> SQLAction | None:
         """Take in what came of the last action; the next one of the same turn, if there is one."""
         if not observation.step_count:
-            self._dialogues[episode] = Dialogue(self._prompt)
-            if self._resampler is not None:
-                self._guides[episode] = Guide()
-        if episode in self._guides:
-            self._guides[episode].hear(observation)
+            guided = self._resampler is not None
+            self._dialogues[episode] = Dialogue(self._prompt, guided=guided)
         dialogue = self._dialogues[episode]
         dialogue.hear(observation)
         if action := dialogue.go_on():
-            return self._noted(episode, action)
+            return action
         reading = dialogue.reading()
         if not observation.step_count:
             self._talks[episode] = Conversation(
@@ -134,11 +127,6 @@ class ModelPolicy:
             self._talks[episode].add_observation(reading.text)
         self._begun[episode] = Completion([], [])
         return None
-
-    def _noted(self, episode: int, action: SQLAction) -> SQLAction:
-        if episode in self._guides:
-            self._guides[episode].add(action)
-        return action
 
     def _context(self, episode: int) -> list[int]:
         return self._talks[episode].context_ids + self._begun[episode].ids
@@ -169,6 +157,4 @@ class ModelPolicy:
         return found
 
     def _objection(self, episode: int, turn: Completion) -> str:
-        """Why one of a turn's actions should not be played, or nothing."""
-        actions, _ = meant(self._layout.decode(turn.ids), self._prompt)
-        return next(filter(None, map(self._guides[episode].objection, actions)), "")
+        return self._dialogues[episode].objection(self._layout.decode(turn.ids))

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
 
+from sql_env.core.sql_text import first_statement
 from sql_env.models import SQLAction
 
 logger = logging.getLogger(__name__)
@@ -254,20 +255,7 @@ def _clean_sql(text: str) -> str:
     sql = _block(text)
     if len(sql) > 1 and sql[0] == "`" and sql[-1] == "`":
         sql = sql[1:-1]
-    return _first_statement(sql).strip().rstrip("*`").strip()
-
-
-def _first_statement(sql: str) -> str:
-    """Up to the first semicolon that is not inside quotes."""
-    quote = ""
-    for position, character in enumerate(sql):
-        if quote:
-            quote = "" if character == quote else quote
-        elif character in "'\"`":
-            quote = character
-        elif character == ";":
-            return sql[:position]
-    return sql
+    return first_statement(sql).strip().rstrip("*`").strip()
 
 
 def _clean_answer(text: str) -> str:

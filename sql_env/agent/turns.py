@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import deque
 from typing import NamedTuple
 
+from sql_env.agent.guided import Guide
 from sql_env.agent.parsing import parse_model_output, parse_turn
 from sql_env.agent.prompts import (
     Prompt,
@@ -44,14 +45,16 @@ class Dialogue:
 
     Args:
         prompt: says how many actions a turn may hold and what is read back.
+        guided: remember what guided decoding has to know; see `objection`.
 
     Attributes:
         turns: how many there were.
         text: the last one, as it was written.
     """
 
-    def __init__(self, prompt: Prompt) -> None:
+    def __init__(self, prompt: Prompt, *, guided: bool = False) -> None:
         self._prompt = prompt
+        self._guide = Guide() if guided else None
         self.turns = 0
         self.text = ""
         self._calls = False  # the turn called tools
@@ -65,6 +68,8 @@ class Dialogue:
     def hear(self, observation: SQLObservation) -> None:
         """What the episode begins with, or what came of the action under way."""
         self._heard = observation
+        if self._guide is not None:
+            self._guide.hear(observation)
         if self._now is not None:
             self._played.append((self._now, observation))
             if self._now.action_type == "QUERY":
@@ -76,24 +81,28 @@ class Dialogue:
         Every action notes its turn; the first also what the whole turn is known by: the text, and
         `trace`, so that tokens are counted once.
         """
-        actions, self._held = meant(text, self._prompt)
+        actions, self._held = _meant(text, self._prompt)
         self.text = text
         self.turns += 1
         noted = {"turn": self.turns}
         first, *others = actions
         known = {**noted, "raw": text, "parsed": True, **trace, **first.metadata}
-        self._now = first.model_copy(update={"metadata": known})
         self._to_play = deque(a.model_copy(update={"metadata": noted}) for a in others)
         self._played = []
         self._calls = self._prompt.actions == "tools" and bool(known["parsed"])
-        return self._now
+        return self._play(first.model_copy(update={"metadata": known}))
 
     def go_on(self) -> SQLAction | None:
         """The turn's next action; None where the model is to write."""
         if self._heard.error or not self._to_play:
             return None
-        self._now = self._to_play.popleft()
-        return self._now
+        return self._play(self._to_play.popleft())
+
+    def objection(self, text: str) -> str:
+        """Why guided decoding would not play one of a turn's actions, or nothing."""
+        assert self._guide is not None, "the dialogue is not guided"
+        actions, _ = _meant(text, self._prompt)
+        return next(filter(None, map(self._guide.objection, actions)), "")
 
     def actions(self) -> list[SQLAction]:
         """All actions of the turn, played or not."""
@@ -114,8 +123,14 @@ class Dialogue:
             texts[-1] += f"\n{near_end}"
         return Reading(texts, self._calls)
 
+    def _play(self, action: SQLAction) -> SQLAction:
+        self._now = action
+        if self._guide is not None:
+            self._guide.add(action)
+        return action
 
-def meant(text: str, prompt: Prompt) -> tuple[list[SQLAction], list[SQLAction]]:
+
+def _meant(text: str, prompt: Prompt) -> tuple[list[SQLAction], list[SQLAction]]:
     """The actions that a turn means: those to play, and those it should not have held."""
     if not prompt.several:
         return [parse_model_output(text, warn=False)], []

@@ -78,6 +78,12 @@ def tokenize(sql: str) -> list[Token]:
     return tokens
 
 
+def first_statement(sql: str) -> str:
+    """`sql` up to its first semicolon that is no part of a string, a name or a comment."""
+    end = next((match.start() for match in _LEXEME.finditer(sql) if match[0] == ";"), None)
+    return sql[:end]
+
+
 def _kind(lexeme: str) -> str:
     first = lexeme[0]
     if lexeme[-1] == "'" and len(lexeme) > 1:

@@ -61,9 +61,10 @@ CASES = {
     # SQL alone
     "SELECT count(*) FROM singer;": ("QUERY", "SELECT count(*) FROM singer"),
     "WITH t AS (SELECT 1) SELECT * FROM t": ("QUERY", "WITH t AS (SELECT 1) SELECT * FROM t"),
-    # semicolons end a statement, except in quotes
+    # semicolons end a statement, except in quotes and comments
     "QUERY: SELECT 1; SELECT 2": ("QUERY", "SELECT 1"),
     "QUERY: SELECT ';' , 2; done": ("QUERY", "SELECT ';' , 2"),
+    "QUERY: SELECT 1 -- it isn't; no\n+ 2; done": ("QUERY", "SELECT 1 -- it isn't; no\n+ 2"),
     # thoughts
     "<think>\nI should QUERY: it\n</think>\n\nDESCRIBE: singer": ("DESCRIBE", "singer"),
     "maybe ANSWER: 3</think>DESCRIBE: singer": ("DESCRIBE", "singer"),
