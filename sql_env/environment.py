@@ -260,11 +260,6 @@ class SQLEnvironment:
         )
 
     @property
-    def last_result(self) -> QueryResult | None:
-        """The whole result of the last successful query: what `@last` stands for."""
-        return self._last_result if self._question else None
-
-    @property
     def shown_result(self) -> QueryResult | None:
         """What the sandbox returned for the last action, whatever the action was."""
         return self._shown_result if self._question else None

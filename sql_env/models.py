@@ -5,7 +5,7 @@ Plain pydantic, so that OpenEnv's server can serve these classes without this mo
 
 from __future__ import annotations
 
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr
 
@@ -14,6 +14,7 @@ from sql_env.core.schema import TableSchema
 
 AnswerType = Literal["integer", "float", "string", "list", "table"]
 Difficulty = Literal["easy", "medium", "hard", "extra"]
+DIFFICULTIES: tuple[Difficulty, ...] = get_args(Difficulty)
 
 
 class SQLAction(BaseModel):

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from sql_env.agent.conversation import Conversation
 from sql_env.agent.prompts import get_system_prompt, get_tool_system_prompt
 from sql_env.questions import Dataset, load_questions
 from sql_env.training.config import GRPOConfig
@@ -48,6 +49,11 @@ _QUESTIONS = [
     ("shop", "How many items are there?", "SELECT count(*) FROM item", 3, "easy"),
     ("shop", "What is the highest price?", "SELECT max(price) FROM item", 4.0, "easy"),
 ]
+
+
+def say(talk: Conversation, text: str) -> None:
+    """Add a turn of the model's, which nobody sampled."""
+    talk.add_completion([*talk.layout.encode(text), talk.layout.end_id])
 
 
 @pytest.fixture(scope="session")
@@ -293,7 +299,7 @@ def taught_llama(
             ("ANSWER", "@last"),
         ):
             action = SQLAction(action_type=kind, argument=argument)
-            talk.add_assistant_text(format_action(action))
+            say(talk, format_action(action))
             seen = environment.step(action)
             if not seen.done:
                 talk.add_observation(format_observation(seen))

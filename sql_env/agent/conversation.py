@@ -387,10 +387,6 @@ class Conversation:
         self.segments[-1].extend(ids, 1, logprobs)
         return self.layout.decode(ids)
 
-    def add_assistant_text(self, text: str) -> None:
-        """Add a turn the model should have written: supervised examples are built with it."""
-        self.add_completion([*self.layout.encode(text), self.layout.end_id])
-
     def add_observation(self, turn: str | list[int]) -> None:
         """Close the model's turn, add the environment's, and open the next one."""
         pair = self._pairs[-1]

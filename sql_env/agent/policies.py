@@ -15,10 +15,10 @@ from sql_env.agent.conversation import Conversation
 from sql_env.core.query_result import QueryResult
 from sql_env.core.render import CUT_MARK, ROWS_SHOWN, render_cell, render_row
 from sql_env.core.schema import quote_identifier
+from sql_env.environment import LAST_RESULT
 from sql_env.models import QuestionRecord, SQLAction, SQLObservation
 
 EMPTY_ANSWER = "[]"
-LAST_RESULT = "@last"
 
 _Item = TypeVar("_Item")
 

@@ -20,7 +20,7 @@ from sql_env.models import QuestionRecord
 from sql_env.questions import Dataset, check_split_name, load_questions
 from sql_env.sources.raw import SourceError
 from sql_env.sources.writing import MANIFEST, DatasetWriteError, question_file
-from sql_env.sql.normal_form import normalised_sql
+from sql_env.sql.leak_key import leak_key
 from sql_env.worlds.synthesis import synthetic_questions
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
@@ -66,7 +66,7 @@ def add_synthetic_questions(
     named = {record.database_name for record in others if record.split in splits}
     unseen = {record.database_name for record in others} - named
     hidden = [record for record in others if record.split not in splits]
-    spelled = {normalised_sql(record.gold_sql) for record in hidden}
+    spelled = {leak_key(record.gold_sql) for record in hidden}
     records: list[QuestionRecord] = []
     counts: dict[str, int] = {}
     leaked = 0
@@ -76,7 +76,7 @@ def add_synthetic_questions(
             per_database,
             seed=seed,
             unseen=[r.gold_sql for r in hidden if r.database_name == database],
-            is_unseen=lambda sql: normalised_sql(sql) in spelled,
+            is_unseen=lambda sql: leak_key(sql) in spelled,
         )
         for number, record in enumerate(asked.records):
             found = {"question_id": f"{database}-{name}-{number:03d}", "split": name}

@@ -23,10 +23,11 @@ from rich.table import Table
 
 from sql_env.agent.episodes import EpisodeResult
 from sql_env.evaluation.comparison import Comparison
-from sql_env.evaluation.metrics import DIFFICULTIES, Summary
+from sql_env.evaluation.metrics import Summary
 from sql_env.evaluation.run_folder import Run, differences
 from sql_env.evaluation.run_index import HEADINGS, RunEntry
 from sql_env.evaluation.statistics import Interval, Rate
+from sql_env.models import DIFFICULTIES
 
 if TYPE_CHECKING:
     from sql_env.commands.evaluation_run import PlayedRun

@@ -29,6 +29,7 @@ _LEXEME = re.compile(
 _ASCII_LOWER = {upper: upper + 32 for upper in range(ord("A"), ord("Z") + 1)}
 _COMMENT = ("--", "/*")
 _QUOTES = '"`['
+_BLANKS = " \t\n\r\f"  # to SQLite others are letters
 _COMPOUND = frozenset({"UNION", "INTERSECT", "EXCEPT"})
 _AFTER_LIST = _COMPOUND | {"FROM", "WHERE", "GROUP", "HAVING", "WINDOW", "ORDER", "LIMIT"}
 _BEFORE_TABLE = frozenset({"from", "join", ",", "("})
@@ -101,6 +102,7 @@ def normalize_sql(sql: str) -> str:
     Blanks, comments, semicolons at the ends and the case of names and keywords make no other query.
     What stands in double quotes keeps its case: where no column bears the name, it is a string.
     """
+    sql = sql.strip(_BLANKS)  # a name whose bracket is never closed would take them in
     return _normal_form(sql) if len(sql) <= _LONGEST_KEPT else _normal_form.__wrapped__(sql)
 
 

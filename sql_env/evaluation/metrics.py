@@ -11,6 +11,7 @@ from typing import Any
 
 from sql_env.agent.episodes import EpisodeResult, Step
 from sql_env.evaluation.statistics import Interval, Rate, bootstrap, wilson
+from sql_env.models import DIFFICULTIES
 
 
 def success_rate(episodes: Iterable[EpisodeResult]) -> Rate:
@@ -88,9 +89,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _plain(item) for key, item in value.items()}
     return value
-
-
-DIFFICULTIES = ("easy", "medium", "hard", "extra")
 
 
 def summarize(episodes: Sequence[EpisodeResult], *, planned: int | None = None) -> Summary:

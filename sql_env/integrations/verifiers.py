@@ -26,12 +26,10 @@ from sql_env.agent.prompts import (
     format_steps_left,
 )
 from sql_env.environment import SQLEnvironment
-from sql_env.models import SQLAction, SQLObservation
+from sql_env.models import DIFFICULTIES, SQLAction, SQLObservation
 from sql_env.questions import Dataset, filter_questions
 
 __all__ = ["SQLEpisodes", "SQLTaskset"]
-
-_DIFFICULTIES = ("easy", "medium", "hard", "extra")
 
 
 class SQLState(vf.State):
@@ -155,7 +153,7 @@ class SQLTask(vf.Task[SQLData, SQLState, SQLTaskConfig]):
             "correct": float(correct),
             "steps": float(len(state.actions)),
             "answered": float(bool(state.actions) and state.actions[-1][0] == "ANSWER"),
-            "difficulty": float(_DIFFICULTIES.index(self.data.difficulty) + 1),
+            "difficulty": float(DIFFICULTIES.index(self.data.difficulty) + 1),
             **parts,
         }
 

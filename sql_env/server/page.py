@@ -14,13 +14,12 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.templating import Jinja2Templates
 
-from sql_env.models import QuestionRecord
+from sql_env.models import DIFFICULTIES, QuestionRecord
 from sql_env.server.access import COOKIE, page_cookie, token_matches
 from sql_env.server.players import how_to_have_a_model
 from sql_env.server.settings import ServerSettings
 
 _WEB = Path(__file__).parent / "web"
-_DIFFICULTIES = ("easy", "medium", "hard", "extra")
 # Scripts and styles come from this server only, and none stand in the page itself: text from a
 # database can be drawn but not run. A Space shows the page in a frame.
 _HEADERS = {
@@ -101,6 +100,6 @@ def _catalogue(questions: Sequence[QuestionRecord]) -> dict[str, Any]:
         counts.setdefault(record.database_name, Counter())[record.difficulty] += 1
     return {
         "questions": len(questions),
-        "difficulties": list(_DIFFICULTIES),
+        "difficulties": list(DIFFICULTIES),
         "databases": [{"name": name, "questions": counts[name]} for name in sorted(counts)],
     }

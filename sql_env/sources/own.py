@@ -9,10 +9,10 @@ from __future__ import annotations
 import csv
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 from sql_env.core.suggestions import name_some
-from sql_env.models import Difficulty
+from sql_env.models import DIFFICULTIES, Difficulty
 from sql_env.questions import read_json_objects
 from sql_env.sources.raw import RawQuestion, Source, SourceError, find_databases, required
 
@@ -22,7 +22,7 @@ DATABASE = ("database", "database_name", "db_id", "db", "db_name")
 IDENTIFIER = ("question_id", "id", "qid")
 HINT = ("hint", "evidence")
 DIFFICULTY = ("difficulty", "hardness")
-_LEVELS: dict[str, Difficulty] = {level: level for level in get_args(Difficulty)}
+_LEVELS: dict[str, Difficulty] = {level: level for level in DIFFICULTIES}
 
 
 def read_own(folder: Path, questions_file: Path | None = None) -> Source:

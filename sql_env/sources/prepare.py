@@ -11,7 +11,7 @@ from sql_env.sources.enrich import LeftOut, enrich
 from sql_env.sources.raw import RawQuestion, Source, SourceError, SplitBy
 from sql_env.sources.spider import CORE_DATABASES, TRAINING_PARTS
 from sql_env.sources.splitting import hold_out_databases, split_by_database, split_by_question
-from sql_env.sql.normal_form import normalised_sql
+from sql_env.sql.leak_key import leak_key
 
 _NAMED = 10
 
@@ -76,7 +76,7 @@ def prepare_spider(
         raise SourceError(f"this copy of Spider is damaged:{_names(left_out)}")
     # Also without `wide`: a split must not depend on what else is prepared.
     trained_elsewhere = frozenset(
-        normalised_sql(item.sql) for item in source.questions if _is_wide(item, databases)
+        leak_key(item.sql) for item in source.questions if _is_wide(item, databases)
     )
     records = split(core, split_by, seed, trained_elsewhere)
     if rl_core:

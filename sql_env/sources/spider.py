@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
-from sql_env.models import Difficulty
+from sql_env.models import DIFFICULTIES
 from sql_env.questions import read_json_objects
 from sql_env.sources.raw import RawQuestion, Source, SourceError, find_databases, required
 
@@ -97,7 +97,7 @@ def _labels(path: Path) -> dict[str, list[Any]]:
         labels = json.loads(path.read_text(encoding="utf-8"))
     except json.JSONDecodeError as error:
         raise SourceError(f"{path}, line {error.lineno}: malformed JSON: {error.msg}") from error
-    allowed = {None, *get_args(Difficulty)}
+    allowed = {None, *DIFFICULTIES}
     if not isinstance(labels, dict) or any({*part} - allowed for part in labels.values()):
         raise SourceError(f"{path}: not of the form {{'dev': ['easy', 'medium', …], …}}")
     return labels

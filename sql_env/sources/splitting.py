@@ -12,7 +12,7 @@ from collections.abc import Hashable, Sequence
 
 from sql_env.models import QuestionRecord
 from sql_env.sources.raw import SourceError
-from sql_env.sql.normal_form import normalised_sql
+from sql_env.sql.leak_key import leak_key
 
 EVAL_SHARE = 0.3
 _ATTEMPTS = 200
@@ -30,12 +30,12 @@ def split_by_question(
         records: what to split.
         seed: breaks ties.
         share: how much of it goes to eval.
-        trained_elsewhere: normalised gold queries that other training questions have; they stay
+        trained_elsewhere: the keys of gold queries that other training questions have; they stay
             in train.
     """
     groups: dict[str, list[QuestionRecord]] = defaultdict(list)
     for record in records:
-        groups[normalised_sql(record.gold_sql)].append(record)
+        groups[leak_key(record.gold_sql)].append(record)
     candidates = [group for sql, group in groups.items() if sql not in trained_elsewhere]
     random.Random(seed).shuffle(candidates)
     chosen = {id(record) for group in _choose(candidates, records, share) for record in group}
@@ -85,8 +85,8 @@ def _fill(names: Sequence[str], sizes: Counter[str], wanted: int) -> tuple[set[s
 
 def _shared(records: Sequence[QuestionRecord], chosen: set[str]) -> set[str]:
     """Gold queries that the chosen databases have in common with the others."""
-    inside = {normalised_sql(r.gold_sql) for r in records if r.database_name in chosen}
-    outside = {normalised_sql(r.gold_sql) for r in records if r.database_name not in chosen}
+    inside = {leak_key(r.gold_sql) for r in records if r.database_name in chosen}
+    outside = {leak_key(r.gold_sql) for r in records if r.database_name not in chosen}
     return inside & outside
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import get_args
 
-from sql_env.models import AnswerType, Difficulty, QuestionRecord
+from sql_env.models import DIFFICULTIES, AnswerType, QuestionRecord
 
 RESULT_SIZES = ("empty", "one value", "one row", "2-5 rows", "6-20", "21-100", "over 100")
 MAX_TABLES = 5
@@ -45,7 +45,7 @@ def table_count(record: QuestionRecord) -> str:
 
 # What is counted, and in which order its values are shown; None: by name.
 ASPECTS: Mapping[str, tuple[Callable[[QuestionRecord], str], tuple[str, ...] | None]] = {
-    "hardness": (lambda record: record.difficulty, get_args(Difficulty)),
+    "hardness": (lambda record: record.difficulty, DIFFICULTIES),
     "answer type": (lambda record: record.answer_type, get_args(AnswerType)),
     "tables": (table_count, None),
     "result size": (result_size, RESULT_SIZES),

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from sql_env.agent.prompts import Actions, Prompt, PromptVersion, prompt_of_model
 from sql_env.core.reward import RewardConfig
 from sql_env.environment import SQLEnvironment
-from sql_env.models import QuestionRecord
+from sql_env.models import Difficulty, QuestionRecord
 from sql_env.questions import Dataset
 from sql_env.training.demonstrations import DemonstrationMix
 from sql_env.training.passthrough import build_trl
@@ -145,9 +145,7 @@ class GRPOConfig:
     questions_path: str | None = None
     db_dir: str | None = None
     step_budget: int = field(default=10, metadata={"min": 1})
-    difficulty_filter: list[Literal["easy", "medium", "hard", "extra"]] = field(
-        default_factory=lambda: ["easy", "medium"]
-    )
+    difficulty_filter: list[Difficulty] = field(default_factory=lambda: ["easy", "medium"])
     seed: int = field(default=42, metadata={"min": 0})
     output_dir: str = "runs/grpo"
     logging_steps: int = field(default=10, metadata={"min": 1})

@@ -20,13 +20,13 @@ from typing import Any
 
 from rich.console import Console
 
-from sql_env.core.sql_text import normalize_sql
 from sql_env.evaluation.green_agent import EvaluationResult
 from sql_env.evaluation.report import write_report
 from sql_env.evaluation.run_folder import RunConfig, RunFolder, read_run
 from sql_env.models import Difficulty, QuestionRecord
 from sql_env.provenance import current_commit, now
 from sql_env.questions import load_questions
+from sql_env.sql.leak_key import leak_key
 from sql_env.training.callbacks import GRPO_NEWS, SFT_NEWS, ProgressCallback
 from sql_env.training.config import GRPOConfig
 from sql_env.training.data_loading import load_training_questions
@@ -121,9 +121,7 @@ def further_questions(config: GRPOConfig, count: int) -> list[QuestionRecord]:
 
     The generator makes the embedded databases again, byte for byte, and asks more about them.
     """
-    gold = {
-        normalize_sql(record.gold_sql) for record in load_questions(config.dataset.questions_path)
-    }
+    gold = {leak_key(record.gold_sql) for record in load_questions(config.dataset.questions_path)}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         # Easy takes what the others leave.
@@ -143,8 +141,7 @@ def further_questions(config: GRPOConfig, count: int) -> list[QuestionRecord]:
     return [
         record
         for record in asked
-        if record.difficulty in config.difficulty_filter
-        and normalize_sql(record.gold_sql) not in gold
+        if record.difficulty in config.difficulty_filter and leak_key(record.gold_sql) not in gold
     ]
 
 

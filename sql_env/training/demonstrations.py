@@ -18,7 +18,7 @@ from sqlglot import exp
 
 from sql_env.agent.parsing import format_action
 from sql_env.agent.playing import PlannedEpisode, play
-from sql_env.agent.policies import LAST_RESULT, answer_from_result
+from sql_env.agent.policies import answer_from_result
 from sql_env.agent.prompts import (
     V1,
     Prompt,
@@ -29,7 +29,7 @@ from sql_env.agent.prompts import (
 )
 from sql_env.core.actions import PlayedActions
 from sql_env.core.database import Database
-from sql_env.environment import SQLEnvironment
+from sql_env.environment import LAST_RESULT, SQLEnvironment
 from sql_env.models import QuestionRecord, SQLAction, SQLObservation
 from sql_env.questions import database_path
 from sql_env.sql.canonical import (

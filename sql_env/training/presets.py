@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from sql_env.models import DIFFICULTIES
+
 PRESETS: dict[str, dict[str, Any]] = {
     # A free Colab GPU: 15 GB and, on a T4, no bf16.
     "colab": {
@@ -48,7 +50,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "end_on_repeat": True,
         "learning_rate": 3e-5,
         "trl": {"scale_rewards": "none"},
-        "difficulty_filter": ["easy", "medium", "hard", "extra"],
+        "difficulty_filter": [*DIFFICULTIES],
         "compile_layers": True,
         "max_steps": 75,
         "logging_steps": 1,

@@ -17,7 +17,7 @@ import json
 import random
 import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -150,25 +150,10 @@ def train_on(
     resume: bool = False,
 ) -> list[dict[str, Any]]:
     """One stage of supervised training with TRL's `SFTTrainer`."""
-
-    def examples() -> Dataset:
-        return as_examples(demonstrations, tokenizer, config)
-
-    return _train(examples, stage, config, model, tokenizer, callbacks, resume)
-
-
-def _train(
-    make_examples: Callable[[], Dataset],
-    stage: str,
-    config: GRPOConfig,
-    model: PreTrainedModel,
-    tokenizer: PreTrainedTokenizerBase,
-    callbacks: Sequence[TrainerCallback],
-    resume: bool,
-) -> list[dict[str, Any]]:
     from sql_env.training.stages import train_stage
 
-    rows = train_stage(make_examples, stage, config, model, tokenizer, callbacks, resume=resume)
+    examples = partial(as_examples, demonstrations, tokenizer, config)
+    rows = train_stage(examples, stage, config, model, tokenizer, callbacks, resume=resume)
     release_memory()
     return [{"stage": stage, **row} for row in rows]
 

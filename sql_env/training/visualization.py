@@ -15,7 +15,7 @@ from transformers import TrainerCallback
 from sql_env.models import QuestionRecord
 from sql_env.training.config import GRPOConfig, is_sharded
 from sql_env.training.display import Display, NotebookDisplay, TerminalDisplay, in_notebook
-from sql_env.training.pipeline import evaluate_model
+from sql_env.training.pipeline import evaluate_model, reward_points
 from sql_env.training.plots import (
     RewardPoint,
     SuccessPoint,
@@ -86,9 +86,7 @@ class LiveVisualizationCallback(TrainerCallback):  # type: ignore[misc]  # trans
         **_: Any,
     ) -> None:
         # A run that is resumed brings the rewards of the steps it has behind it.
-        self.rewards = [
-            RewardPoint(row["step"], row["reward"]) for row in state.log_history if "reward" in row
-        ]
+        self.rewards = reward_points(state.log_history)
         if state.is_world_process_zero or is_sharded():
             self.success = success_points(self._log.success())
             if not self.success:

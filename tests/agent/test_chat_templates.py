@@ -9,6 +9,7 @@ from importlib.resources import files
 from typing import Any, NamedTuple
 
 import pytest
+from small_models import say
 from transformers import GenerationConfig
 
 from sql_env.agent.conversation import ChatLayout, ChatTemplateError, Conversation
@@ -162,7 +163,7 @@ def test_a_conversation_is_laid_out_as_its_template_does(
     # As a demonstration, as a model that stops by itself, and as one that is cut off.
     taught, played, cut = (Conversation(layout, SYSTEM, QUESTION) for _ in range(3))
     for action, observation in TURNS:
-        taught.add_assistant_text(action)
+        say(taught, action)
         played.add_completion([*layout.encode(action), end])
         cut.add_completion(layout.encode(action))
         for talk in (taught, played, cut):
@@ -184,7 +185,7 @@ def test_a_turn_is_ended_once(tokenizer_of: Callable[[Family], Any], name: str) 
     family = WORKS[name]
     tokenizer = tokenizer_of(family)
     talk = Conversation(ChatLayout.of(tokenizer), SYSTEM, QUESTION)
-    talk.add_assistant_text("QUERY: SELECT 1")
+    say(talk, "QUERY: SELECT 1")
     talk.add_observation("1")
     between = talk.completion_ids
     ends = [between.count(tokenizer.convert_tokens_to_ids(e)) for e in {family.end, family.eos}]

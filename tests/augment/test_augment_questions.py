@@ -16,7 +16,7 @@ from sql_env.cli import app
 from sql_env.evaluation.validation import validate
 from sql_env.questions import Dataset, load_questions
 from sql_env.sources.raw import SourceError
-from sql_env.sql.normal_form import normalised_sql
+from sql_env.sql.leak_key import leak_key
 
 PETS = """
 CREATE TABLE owner (owner_id INTEGER PRIMARY KEY, name TEXT, city TEXT, age INTEGER);
@@ -87,12 +87,12 @@ def test_what_is_written_is_fit_to_play(folder: Path) -> None:
 
 
 def test_golds_of_other_splits_are_left_out(folder: Path) -> None:
-    planted = normalised_sql(UNSEEN_GOLD)
+    planted = leak_key(UNSEEN_GOLD)
     known = add_synthetic_questions(folder, splits=("train", "eval"), per_database=200)
-    assert planted in {normalised_sql(record.gold_sql) for record in known.records}
+    assert planted in {leak_key(record.gold_sql) for record in known.records}
     made = add_synthetic_questions(folder, splits=("train",), per_database=200)
     assert made.leaked
-    asked = {normalised_sql(record.gold_sql) for record in made.records}
+    asked = {leak_key(record.gold_sql) for record in made.records}
     assert planted not in asked
     # A gold of the held-out database must not be asked about another one either.
     assert "select max(weight) from dog" not in asked

@@ -20,6 +20,7 @@ from sql_env.core.sql_text import normalize_sql, parse_select, tables_joined, to
         ("SELECT [A] FROM t", ";select [a] from T;;"),
         ("SELECT x'AB'", "SELECT X'AB'"),
         ("SELECT a FROM t", "/* x */ SELECT a -- 'y'\nFROM t"),
+        ("[", "[ "),
     ],
 )
 def test_the_same_query(first: str, second: str) -> None:

@@ -15,7 +15,7 @@ from sql_env.questions import QuestionLoadError
 from sql_env.sources.prepare import Prepared, prepare_all, prepare_spider
 from sql_env.sources.raw import Source, SourceError
 from sql_env.sources.spider import CORE_DATABASES, read_spider
-from sql_env.sql.normal_form import normalised_sql
+from sql_env.sql.leak_key import leak_key
 
 
 def test_questions_are_read_and_named_by_database(tmp_path: Path) -> None:
@@ -167,7 +167,7 @@ def _databases(records: list[QuestionRecord]) -> set[str]:
 
 
 def _golds(records: list[QuestionRecord]) -> set[str]:
-    return {normalised_sql(record.gold_sql) for record in records}
+    return {leak_key(record.gold_sql) for record in records}
 
 
 def test_rl_core_questions_share_no_gold_with_those_to_train_on(tmp_path: Path) -> None:
@@ -179,7 +179,7 @@ def test_rl_core_questions_share_no_gold_with_those_to_train_on(tmp_path: Path) 
     asked = {record.question_id for record in [*shown, *kept]}
     assert asked == {record.question_id for record in part(without, "train")}
     assert 2 <= len(kept) <= 4
-    golds = [{normalised_sql(record.gold_sql) for record in side} for side in (shown, kept)]
+    golds = [{leak_key(record.gold_sql) for record in side} for side in (shown, kept)]
     assert golds[0].isdisjoint(golds[1])
 
 
@@ -295,7 +295,7 @@ class TestSpiderItself:
 
     def test_no_gold_query_is_shared(self, prepared: Prepared) -> None:
         queries = {
-            split: {normalised_sql(record.gold_sql) for record in part(prepared, split)}
+            split: {leak_key(record.gold_sql) for record in part(prepared, split)}
             for split in ("train", "eval", "wide", "unseen")
         }
         for held in ("eval", "unseen"):

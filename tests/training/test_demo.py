@@ -10,9 +10,9 @@ import pytest
 from rich.console import Console
 
 from sql_env.agent.loading import load_model_and_tokenizer
-from sql_env.core.sql_text import normalize_sql
 from sql_env.evaluation.run_folder import read_run
 from sql_env.questions import Dataset
+from sql_env.sql.leak_key import leak_key
 from sql_env.training.config import GRPOConfig
 from sql_env.training.data_loading import load_training_questions
 from sql_env.training.demo import further_questions, run_demo
@@ -36,9 +36,9 @@ def config(tmp_path: Path) -> GRPOConfig:
 
 def test_no_held_out_query_is_among_the_further_questions(config: GRPOConfig) -> None:
     asked = further_questions(config, 300)
-    held_out = {normalize_sql(item.gold_sql) for item in load_training_questions(config, "eval")}
+    held_out = {leak_key(item.gold_sql) for item in load_training_questions(config, "eval")}
     assert len(asked) > 150
-    assert not held_out & {normalize_sql(item.gold_sql) for item in asked}
+    assert not held_out & {leak_key(item.gold_sql) for item in asked}
     assert {item.difficulty for item in asked} == {"easy"}
 
 

@@ -15,7 +15,7 @@ import pytest
 from sql_env.evaluation.validation import validate
 from sql_env.models import QuestionRecord
 from sql_env.questions import Dataset
-from sql_env.sql.normal_form import normalised_sql
+from sql_env.sql.leak_key import leak_key
 from sql_env.worlds import generate_dataset
 from sql_env.worlds.generating import HARDNESS_MIX
 
@@ -98,7 +98,7 @@ def test_both_sides_are_mixed_as_spider_is(committed: list[QuestionRecord], spli
 
 def test_no_gold_query_is_on_both_sides(committed: list[QuestionRecord]) -> None:
     sides = [
-        {normalised_sql(record.gold_sql) for record in committed if record.split == split}
+        {leak_key(record.gold_sql) for record in committed if record.split == split}
         for split in ("train", "eval")
     ]
     assert not sides[0] & sides[1]

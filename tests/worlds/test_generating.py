@@ -15,7 +15,7 @@ from sql_env.evaluation.validation import validate
 from sql_env.models import QuestionRecord
 from sql_env.questions import Dataset
 from sql_env.sql.hardness import hardness
-from sql_env.sql.normal_form import normalised_sql
+from sql_env.sql.leak_key import leak_key
 from sql_env.worlds import INTENTS, GenerationError, generate_dataset
 from sql_env.worlds.checks import skeleton
 from sql_env.worlds.generating import HARDNESS_MIX
@@ -84,7 +84,7 @@ class TestQuestions:
 
     def test_train_and_eval_share_no_gold_query(self, records: list[QuestionRecord]) -> None:
         train, kept_apart = (
-            {normalised_sql(r.gold_sql) for r in records if r.split == split}
+            {leak_key(r.gold_sql) for r in records if r.split == split}
             for split in ("train", "eval")
         )
         assert not train & kept_apart

@@ -1,4 +1,4 @@
-"""Equal queries in different dress have one spelling; different queries have two."""
+"""Gold queries that give each other away share a key; others do not."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sql_env.sql.normal_form import normalised_sql
+from sql_env.sql.leak_key import leak_key
 
 JOIN = "SELECT T1.name, T2.day FROM product AS T1 JOIN sale AS T2 ON T1.id = T2.product_id"
 
@@ -32,8 +32,8 @@ JOIN = "SELECT T1.name, T2.day FROM product AS T1 JOIN sale AS T2 ON T1.id = T2.
         ),
     ],
 )
-def test_same_query(one: str, other: str) -> None:
-    assert normalised_sql(one) == normalised_sql(other)
+def test_one_query_in_two_forms_has_one_key(one: str, other: str) -> None:
+    assert leak_key(one) == leak_key(other)
 
 
 @pytest.mark.parametrize(
@@ -49,16 +49,16 @@ def test_same_query(one: str, other: str) -> None:
         (JOIN, JOIN.replace("T2.day", "T2.id")),
     ],
 )
-def test_another_query(one: str, other: str) -> None:
-    assert normalised_sql(one) != normalised_sql(other)
+def test_two_queries_have_two_keys(one: str, other: str) -> None:
+    assert leak_key(one) != leak_key(other)
 
 
 @given(st.text())
-def test_whatever_is_written_has_a_spelling(text: str) -> None:
-    assert normalised_sql(text) == normalised_sql(text + " ")
+def test_whatever_is_written_has_a_key(text: str) -> None:
+    assert leak_key(text) == leak_key(text + " ")
 
 
 @given(st.sampled_from(["SELECT name FROM singer WHERE age > 20", JOIN]), st.randoms())
 def test_case_does_not_matter(sql: str, draw) -> None:
     mixed = "".join(draw.choice((letter.upper(), letter.lower())) for letter in sql)
-    assert normalised_sql(mixed) == normalised_sql(sql)
+    assert leak_key(mixed) == leak_key(sql)

@@ -1,8 +1,8 @@
-"""One spelling for equal queries, so that a split can keep them together.
+"""A key that gold queries share which give each other's answer away.
 
-Two questions with the same gold query in another form (case, white space, quotes, table aliases)
-teach each other's answer: they must not lie on both sides of a split. That is more than what
-`core` makes equal without a parser; a text that no parser reads is left to that.
+Two questions with the same gold query under other table aliases or in other quotes must not lie on
+both sides of a split. That is more than the normal form (`core.sql_text`) makes equal, which needs
+no parser and judges what agents play; a text that no parser reads is left to it.
 """
 
 from __future__ import annotations
@@ -17,8 +17,13 @@ from sql_env.sql.scope import enclosing_selects, tables_of
 
 
 @lru_cache(maxsize=32_768)
-def normalised_sql(sql: str) -> str:
-    """`sql` in lower case, without aliases of tables, quotes and superfluous white space."""
+def leak_key(sql: str) -> str:
+    """`sql` in lower case, without aliases of tables, quotes and superfluous white space.
+
+    Example:
+        >>> leak_key("SELECT T1.name FROM Singer AS T1") == leak_key('SELECT "name" FROM singer')
+        True
+    """
     try:
         tree = parse_query(sql)
     except HardnessError:
