@@ -42,6 +42,7 @@ def page_routes(
         **_catalogue(questions),
         "policies": list(policies),
         "more_policies": how_to_have_a_model(settings),
+        "pays_at_the_end": settings.rewards == "end",
     }
 
     async def root(_: Request) -> Response:

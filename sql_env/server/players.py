@@ -185,10 +185,11 @@ def how_to_have_a_model(settings: ServerSettings) -> str:
     """What to do for a language model to be among the policies; nothing where there is one."""
     if any(choice.startswith(("model:", "endpoint:")) for choice in settings.policies):
         return ""
-    start = "sql-env serve --policy model:PATH; or --policy endpoint:MODEL@URL"
-    if find_spec("torch") is None:
-        return f"To watch a language model: pip install '.[training]', then {start}"
-    return f"To watch a language model: {start}"
+    needed = " (after pip install '.[training]')" if find_spec("torch") is None else ""
+    return (
+        "To watch a language model, start the server with --policy model:PATH"
+        f"{needed} or with --policy endpoint:MODEL@URL."
+    )
 
 
 def _name_of(choice: str) -> str:

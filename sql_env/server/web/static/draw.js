@@ -22,7 +22,7 @@ export function drawGrid({ columns, rows, row_count }) {
   if (row_count === 0) {
     return el("p", "empty", `No rows. Columns: ${columns.join(", ")}`);
   }
-  const head = el("tr", "", el("th", "row-number", ""));
+  const head = el("tr", "", el("td", "row-number"));
   for (const name of columns) {
     const cell = el("th", "", name);
     cell.scope = "col";
@@ -70,14 +70,14 @@ export function drawSchema(schema, onColumn) {
   return list;
 }
 
-/** What came of an action. */
-export function drawResult({ error, result, metadata }) {
+/** What came of an action; `label` says to a screen reader whose rows they are. */
+export function drawResult({ error, result, metadata }, label = "Rows of the result") {
   if (error) return el("pre", "error", error);
   if (!metadata.details.grid) return el("pre", "plain", result);
   const shown = el("div", "grid", drawGrid(metadata.details.grid));
   shown.tabIndex = 0;
   shown.setAttribute("role", "region");
-  shown.setAttribute("aria-label", "Rows of the result");
+  shown.setAttribute("aria-label", label);
   return shown;
 }
 
@@ -117,10 +117,11 @@ export function drawChart(chart, steps, budget) {
   );
 }
 
-/** What an action is and what it earned. */
-export function drawStepHead(kind, reward) {
+/** What an action is and what it earned; the name of a table has room beside it. */
+export function drawStepHead(kind, table, reward) {
+  const name = table ? [el("span", "argument", table)] : [];
   const earned = el("span", "sum", signed(reward));
-  return el("div", "step-head", el("span", `kind ${kind.toLowerCase()}`, kind), earned);
+  return el("div", "step-head", el("span", `kind ${kind.toLowerCase()}`, kind), ...name, earned);
 }
 
 /** One line of the history; a query can be taken back into the editor. */

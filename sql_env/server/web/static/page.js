@@ -97,6 +97,7 @@ async function whileBusy(work) {
 function showQuestion(observation) {
   const { metadata } = observation;
   byId("question").textContent = observation.question;
+  byId("question").classList.toggle("long", observation.question.length > 200);
   byId("tags").replaceChildren(
     el("span", "tag", metadata.database_name),
     el("span", `tag ${metadata.difficulty}`, metadata.difficulty),
@@ -265,6 +266,11 @@ byId("answer").addEventListener("keydown", (event) => {
     answer();
   }
 });
+window.addEventListener("hashchange", beginLinked);
+document.querySelector(".skip").addEventListener("click", (event) => {
+  event.preventDefault(); // the address names the question
+  byId(stage.isOpen ? "play" : "editor").focus();
+});
 byId("help").addEventListener("click", () => byId("help-dialog").showModal());
 byId("theme").addEventListener("click", () => {
   const root = document.documentElement;
@@ -309,9 +315,18 @@ async function start() {
   fill("database", catalogue.databases.map(({ name, questions }) => [name, sum(questions)]));
   fill("difficulty", catalogue.difficulties.map((name) => [name]));
   stage.offer(catalogue.policies, catalogue.more_policies);
+  byId("reward-note").hidden = !catalogue.pays_at_the_end;
+  await beginLinked();
+  if (game) return;
+  const refused = byId("notice").textContent;
+  await beginChosen();
+  if (game && refused) showNotice(new Error(`${refused}. Here is another one.`));
+}
+
+/** The question that the address names. */
+async function beginLinked() {
   const asked = decodeURIComponent(location.hash.slice(1));
-  if (asked) await begin({ question_id: asked });
-  if (!game) await beginChosen();
+  if (asked && asked !== game?.metadata.question_id) await begin({ question_id: asked });
 }
 
 start().catch(showNotice);

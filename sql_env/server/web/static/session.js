@@ -35,9 +35,8 @@ export class Session {
     });
     return new Promise((resolve, reject) => {
       socket.addEventListener("open", resolve, { once: true });
-      socket.addEventListener("error", () => reject(new Error("The server does not answer.")), {
-        once: true,
-      });
+      const refuse = () => reject(this.#lost("The server does not answer."));
+      socket.addEventListener("error", refuse, { once: true });
     });
   }
 
@@ -57,12 +56,14 @@ export class Session {
   }
 
   #gone() {
-    const error = new Error(
+    return this.#lost(
       this.#lastError?.code === "SESSION_IDLE"
         ? "The session was closed because nothing happened for a while."
         : "The connection to the server is gone.",
     );
-    error.sessionLost = true;
-    return error;
+  }
+
+  #lost(message) {
+    return Object.assign(new Error(message), { sessionLost: true });
   }
 }

@@ -4,6 +4,11 @@ import { drawBudget, drawResult, drawStepHead, el, signed } from "./draw.js";
 import { paintSql } from "./highlight.js";
 
 const byId = (id) => document.getElementById(id);
+const ABOUT = {
+  random: "looks and guesses",
+  oracle: "knows the answer",
+  constant: "always answers 0",
+};
 
 /** One policy's episode, over a connection of its own. The server plays a step when it is asked. */
 class Lane {
@@ -13,15 +18,19 @@ class Lane {
   #resolve = null; // of the step that was asked for
 
   constructor(policy, question, onTakeOver) {
+    this.policy = policy;
     this.onTakeOver = onTakeOver;
     this.total = el("output", "lane-total", "0.000");
     this.meter = el("div", "meter");
     this.meter.setAttribute("role", "meter");
     this.meter.setAttribute("aria-label", "Steps");
+    this.steps = el("span", "");
     this.list = el("ol", "moves");
+    this.list.setAttribute("aria-live", "polite");
     this.thought = el("pre", "writing");
     this.thought.hidden = true;
-    const head = el("div", "label-row", el("h2", "", policy), this.total);
+    const score = el("span", "lane-score", this.steps, " reward ", this.total);
+    const head = el("div", "label-row", el("h2", "", policy), score);
     this.scroll = el("div", "lane-scroll", this.list, this.thought);
     this.scroll.tabIndex = 0;
     this.element = el("article", "lane card", head, this.meter, this.scroll);
@@ -55,7 +64,7 @@ class Lane {
   #receive({ type, data }) {
     if (type === "observation") {
       this.opening = data.observation;
-      drawBudget(this.meter, 0, this.opening.budget_remaining);
+      this.#count(this.opening);
       this.#answered();
     } else if (type === "waiting") {
       this.#think(data.ahead === 1 ? "waiting for one other turn" : `waiting for ${data.ahead} other turns`);
@@ -87,15 +96,20 @@ class Lane {
     this.moves.push(move);
     this.thought.hidden = true;
     this.over = done;
-    const item = el("li", observation.error ? "move failed" : "move", drawStepHead(kind, reward));
-    const shown = el("pre", "sql");
-    if (kind === "QUERY") paintSql(shown, argument);
-    else shown.textContent = argument;
-    item.append(shown);
+    const table = kind === "DESCRIBE" || kind === "SAMPLE" ? argument : "";
+    const head = drawStepHead(kind, table, reward);
+    const item = el("li", observation.error ? "move failed" : "move", head);
+    if (!table) {
+      const shown = el("pre", "sql");
+      if (kind === "QUERY") paintSql(shown, argument);
+      else shown.textContent = argument;
+      item.append(shown);
+    }
     if (said && said.trim() !== `${kind}: ${argument}`) {
       item.append(el("details", "said", el("summary", "", "What it wrote"), el("pre", "plain", said)));
     }
-    item.append(done ? drawVerdict(observation) : drawResult(observation));
+    const label = `Rows of step ${this.moves.length}, ${this.policy}`;
+    item.append(done ? drawVerdict(observation) : drawResult(observation, label));
     if (!done) {
       const moves = [...this.moves];
       const button = el("button", "take-over", "Take over from here");
@@ -104,10 +118,15 @@ class Lane {
       item.append(button);
     }
     this.list.append(item);
-    const { budget_remaining: budget } = this.opening;
-    drawBudget(this.meter, budget - observation.budget_remaining, budget);
+    this.#count(observation);
     this.total.textContent = signed(this.moves.reduce((sum, { data }) => sum + data.reward, 0));
     this.#scrollDown();
+  }
+
+  #count({ budget_remaining: left }) {
+    const { budget_remaining: budget } = this.opening;
+    drawBudget(this.meter, budget - left, budget);
+    this.steps.textContent = `${left} of ${budget} steps left ·`;
   }
 
   #end(message) {
@@ -152,7 +171,7 @@ export class Stage {
     this.onTakeOver = onTakeOver;
     byId("watch").addEventListener("submit", (event) => (event.preventDefault(), this.toggle()));
     byId("step").addEventListener("click", () => this.step());
-    byId("leave").addEventListener("click", () => this.close());
+    byId("leave").addEventListener("click", () => (this.close(), byId("play").focus()));
     for (const id of ["policy", "beside"]) {
       byId(id).addEventListener("change", () => this.isOpen && this.open());
     }
@@ -164,7 +183,9 @@ export class Stage {
 
   offer(policies, more) {
     for (const id of ["policy", "beside"]) {
-      byId(id).append(...policies.map((name) => new Option(name)));
+      byId(id).append(
+        ...policies.map((name) => new Option(ABOUT[name] ? `${name}: ${ABOUT[name]}` : name, name)),
+      );
     }
     byId("more-policies").textContent = more;
     byId("more-policies").hidden = !more;
@@ -196,7 +217,7 @@ export class Stage {
     if (this.#playing) {
       this.#playing = false;
     } else {
-      if (this.#lanes.every((lane) => lane.over)) this.open();
+      this.#begin();
       this.#playing = this.isOpen;
       for (const lane of this.#lanes) this.#run(lane);
     }
@@ -205,9 +226,16 @@ export class Stage {
 
   async step() {
     this.#playing = false;
-    if (this.#lanes.every((lane) => lane.over)) this.open();
+    this.#begin();
     await Promise.all(this.#lanes.map((lane) => lane.next()));
     this.#update();
+  }
+
+  #begin() {
+    if (!this.#lanes.every((lane) => lane.over)) return;
+    this.open();
+    // On a phone the lanes lie below the fold.
+    if (matchMedia("(max-width: 700px)").matches) byId("speed").scrollIntoView();
   }
 
   async #run(lane) {
