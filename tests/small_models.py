@@ -381,7 +381,7 @@ def warm_model_dir(
             "trl": {"max_steps": 60},
             "learning_rate": 3e-3,
             "per_device_train_batch_size": 6,
-            "mix": {"detour": 0.0, "sample": 0.0, "corrupt": 0.0, "typed_answer": 0.0},
+            "mix": {"extra_table": 0.0, "sample": 0.0, "corrupt": 0.0, "typed_answer": 0.0},
         },
     )
     model = make_llama(initializer_range=0.02)

@@ -77,8 +77,8 @@ class SFTSettings:
     Attributes:
         first: `sql-env train` begins with it, in the run's folder `sft`.
         split: the questions to demonstrate; several splits as `train+wide`, one that counts four
-            times, in four shapes, as `train*4+wide`.
-        mix: how often each shape of demonstration occurs.
+            times, in four variants, as `train*4+wide`.
+        mix: how often each variant of a demonstration occurs.
         demonstrations: a file that `sql-env demonstrations` wrote, instead of playing them anew.
         dagger_epochs: a second stage adds expert corrections of the model's own errors; 0 is off.
         dagger_split: the questions that the model plays to make errors; None plays those that were

@@ -20,13 +20,13 @@ from sql_env.models import QuestionRecord, SQLAction, SQLObservation
 from sql_env.sql.canonical import canonical_sql, comparisons, tables_in_order
 from sql_env.training.corruption import finds_nothing
 from sql_env.training.demonstrations import (
-    LOOK_WHY,
+    DATA_CHECKED,
     Demonstration,
     Move,
     Moves,
+    check_data,
     database_of,
     finish,
-    look,
     play_script,
 )
 
@@ -83,8 +83,8 @@ def correction_of(
             described = {schema.name for schema in failed.described}
             for table in [name for name in tables if name not in described][:spare]:
                 seen = yield Move("DESCRIBE", table)
-        elif not failed.error and compared and spare > 0 and draw.random() < LOOK_WHY:
-            seen = (yield from look(draw.choice(compared), played, draw)) or seen
+        elif not failed.error and compared and spare > 0 and draw.random() < DATA_CHECKED:
+            seen = (yield from check_data(draw.choice(compared), played, draw)) or seen
         yield from finish(seen, played, query)
 
     return play_script(environment, record, script, prompt)

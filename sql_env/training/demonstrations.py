@@ -1,8 +1,9 @@
 """Demonstrations: whole episodes as an expert plays them who knows the gold query.
 
-They are played through the real environment, so their observations are real. Shapes vary (a table
-too many, a look at the values, a corrupted query and its repair), because a model that has seen one
-shape only repeats it. A corrupted query is shown but not trained on: its turn carries no loss.
+They are played through the real environment, so their observations are real. They vary (a table
+too many, a list of values, a corrupted query and its correction), because a model that has seen
+episodes of one kind only repeats that. A corrupted query is shown but not trained on: its turn
+carries no loss.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ from sql_env.sql.canonical import (
 )
 from sql_env.training.corruption import corrupt
 
-LOOK_WHY = 0.85  # how often an expert looks at the data after finding nothing
+DATA_CHECKED = 0.85  # how often an expert looks at the data after finding nothing
 
 
 @dataclass(frozen=True)
@@ -66,25 +67,26 @@ class Demonstration:
 
 @dataclass(frozen=True)
 class DemonstrationMix:
-    """How often each shape occurs.
+    """How often each variant occurs.
 
     Attributes:
-        survey: how many tables an expert describes who does not know which will do: all of a
-            database that has no more, otherwise those the query needs and, up to this many, those
-            they refer to or are referred to by. 0 describes what the query needs and nothing else.
-        detour: describes a table that the query does not need, besides.
-        look: lists a column's values before comparing it with a text that the question spells
-            otherwise, or not at all.
-        sample: looks at some rows where the query compares with a text.
-        corrupt: begins with a query that finds nothing, where one is near, mostly looks why, and
-            mends it, instead of `look` and `sample`. Unless this is 0, it always looks before it
-            believes that nothing is the answer.
+        describe_tables: how many tables an expert describes who does not know which will do: all
+            of a database that has no more, otherwise those the query needs and, up to this many,
+            those they refer to or are referred to by. 0 describes what the query needs and nothing
+            else.
+        extra_table: describes a table that the query does not need, besides.
+        list_values: lists a column's values before comparing it with a text that the question
+            spells otherwise, or not at all.
+        sample: shows some rows where the query compares with a text.
+        corrupt: begins with a query that finds nothing, where one is near, mostly looks at the
+            data, and corrects it, instead of `list_values` and `sample`. Unless this is 0, it
+            always looks at the data before it believes that nothing is the answer.
         typed_answer: plays without `@last`, so that answers are typed out.
     """
 
-    survey: int = 0
-    detour: float = 0.25
-    look: float = 0.0
+    describe_tables: int = 0
+    extra_table: float = 0.25
+    list_values: float = 0.0
     sample: float = 0.25
     corrupt: float = 0.1
     typed_answer: float = 0.15
@@ -174,15 +176,15 @@ def play_script(
     return Demonstration(record.question_id, tuple(expert.turns)) if episode.correct else None
 
 
-def look(
+def check_data(
     doubtful: Comparison, played: PlayedActions, draw: random.Random
 ) -> Generator[Move, SQLObservation, SQLObservation | None]:
     """See what the database holds where a query found nothing, if that is not known yet."""
-    looks = [
+    checks = [
         ("SAMPLE", doubtful.table),
-        ("QUERY", look_at_values(doubtful.table, doubtful.column)),
+        ("QUERY", values_query(doubtful.table, doubtful.column)),
     ]
-    if new := [look for look in looks if look not in played]:
+    if new := [check for check in checks if check not in played]:
         return (yield Move(*draw.choice(new)))
     return None
 
@@ -216,7 +218,7 @@ class Demonstrations:
 
     Args:
         make_environment: called with `allow_last`; the environments must know the questions.
-        mix: how often each shape occurs.
+        mix: how often each variant occurs.
         seed: the same seed gives the same demonstrations.
         prompt: how the model is spoken to that is to learn from them.
     """
@@ -246,14 +248,14 @@ class Demonstrations:
                 yield demonstration
 
     def play_one(self, record: QuestionRecord, draw: random.Random) -> Demonstration | None:
-        """One demonstration, or None where the question cannot be won in this shape."""
+        """One demonstration, or None where the question cannot be won in this variant."""
         environment = self._typed if draw.random() < self.mix.typed_answer else self._with_last
         database = database_of(environment, record)
         query = canonical_sql(record.gold_sql, database)
         needed = tables_in_order(query, database) or list(record.tables_involved)
         # QUERY and ANSWER need two steps; an error and a look, two more; one is to spare.
         room = max(1, environment.step_budget - 5)
-        tables = tables_to_describe(needed, database, min(self.mix.survey, room))
+        tables = tables_to_describe(needed, database, min(self.mix.describe_tables, room))
         compared = list(comparisons(query, database))
         corrupted = draw.random() < self.mix.corrupt
         wrong = corrupt(query, record.question_text, database, draw) if corrupted else None
@@ -261,16 +263,16 @@ class Demonstrations:
 
         def script(seen: SQLObservation, played: PlayedActions) -> Moves:
             others = [name for name in seen.table_names if name not in tables]
-            if others and draw.random() < self.mix.detour:
+            if others and draw.random() < self.mix.extra_table:
                 tables.insert(draw.randrange(len(tables) + 1), draw.choice(others))
             for table in tables[:room]:
                 seen = yield Move("DESCRIBE", table)
             if wrong is not None:
                 seen = yield Move("QUERY", wrong.query, trained=False)
-                if wrong.doubtful and draw.random() < LOOK_WHY:
-                    seen = (yield from look(wrong.doubtful, played, draw)) or seen
-            elif unspelt and draw.random() < self.mix.look:
-                seen = yield Move("QUERY", look_at_values(unspelt[0].table, unspelt[0].column))
+                if wrong.doubtful and draw.random() < DATA_CHECKED:
+                    seen = (yield from check_data(wrong.doubtful, played, draw)) or seen
+            elif unspelt and draw.random() < self.mix.list_values:
+                seen = yield Move("QUERY", values_query(unspelt[0].table, unspelt[0].column))
             elif compared and draw.random() < self.mix.sample:
                 seen = yield Move("SAMPLE", compared[0].table)
             doubtful = compared[0] if compared and self.mix.corrupt else None
@@ -288,15 +290,15 @@ def database_of(environment: SQLEnvironment, record: QuestionRecord) -> Database
     return Database(database_path(environment.db_dir, record.database_name))
 
 
-def tables_to_describe(needed: Sequence[str], database: Database, survey: int) -> list[str]:
-    """What an expert describes who may look at `survey` tables; see `DemonstrationMix`.
+def tables_to_describe(needed: Sequence[str], database: Database, most: int) -> list[str]:
+    """What an expert describes who may describe `most` tables; see `DemonstrationMix`.
 
-    A survey goes through the tables in the order in which the first observation lists them.
+    They come in the order in which the first observation lists them.
     """
     listed = database.table_names
-    if survey == 0:
+    if most == 0:
         return list(needed)
-    if len(listed) <= survey:
+    if len(listed) <= most:
         return list(listed)
     links = {(name, other) for name in listed for other in _referred_to(name, database)}
     near = [
@@ -305,7 +307,7 @@ def tables_to_describe(needed: Sequence[str], database: Database, survey: int) -
         if name not in needed
         and any((name, one) in links or (one, name) in links for one in needed)
     ]
-    chosen = {*needed, *near[: max(0, survey - len(needed))]}
+    chosen = {*needed, *near[: max(0, most - len(needed))]}
     return [name for name in listed if name in chosen]
 
 
@@ -322,7 +324,7 @@ def spelt_in(text: str, question: str) -> bool:
     return re.search(rf"(?<!\w){word}(?!\w)", question) is not None
 
 
-def look_at_values(table: str, column: str) -> str:
+def values_query(table: str, column: str) -> str:
     """The query that shows how the values of a column are really spelt."""
     column = exp.to_identifier(column).sql(dialect="sqlite")
     table = exp.to_identifier(table).sql(dialect="sqlite")

@@ -69,9 +69,9 @@ PRESETS: dict[str, dict[str, Any]] = {
             "learning_rate": 5e-4,
             "per_device_train_batch_size": 32,
             "mix": {
-                "survey": 8,
-                "detour": 0.0,
-                "look": 1.0,
+                "describe_tables": 8,
+                "extra_table": 0.0,
+                "list_values": 1.0,
                 "sample": 0.1,
                 "corrupt": 0.35,
                 "typed_answer": 0.2,
@@ -99,7 +99,7 @@ PRESETS: dict[str, dict[str, Any]] = {
             "num_train_epochs": 6.0,
             "learning_rate": 3e-3,
             "per_device_train_batch_size": 16,
-            "mix": {"detour": 0.05, "sample": 0.05, "corrupt": 0.0, "typed_answer": 0.0},
+            "mix": {"extra_table": 0.05, "sample": 0.05, "corrupt": 0.0, "typed_answer": 0.0},
         },
     },
 }

@@ -94,7 +94,7 @@ def train_sft(
 def play_demonstrations(
     config: GRPOConfig, questions: Sequence[QuestionRecord]
 ) -> list[Demonstration]:
-    """What the first stage shows, in shapes drawn from the seed."""
+    """What the first stage shows, in variants drawn from the seed."""
     source = Demonstrations(
         _environments(config, questions), config.sft.mix, config.seed, config.prompt_of_run
     )

@@ -98,7 +98,7 @@ def test_columns_compared_with_a_text_are_found(database: Database) -> None:
 
 
 def plain(share: float = 0.0) -> DemonstrationMix:
-    return DemonstrationMix(detour=share, sample=share, corrupt=share, typed_answer=share)
+    return DemonstrationMix(extra_table=share, sample=share, corrupt=share, typed_answer=share)
 
 
 def test_a_plain_demonstration_describes_queries_and_answers(
@@ -118,7 +118,7 @@ def test_a_corrupted_query_is_shown_but_not_trained_on(
     environments: Callable[[bool], SQLEnvironment],
 ) -> None:
     source = Demonstrations(
-        environments, DemonstrationMix(detour=0, sample=0, corrupt=1, typed_answer=0)
+        environments, DemonstrationMix(extra_table=0, sample=0, corrupt=1, typed_answer=0)
     )
     wrong = [
         turn
@@ -147,7 +147,7 @@ def test_nothing_is_believed_after_a_look(music_dir: Path) -> None:
                 lambda allow_last: SQLEnvironment(
                     db_dir=music_dir / "databases", questions=[record], allow_last=allow_last
                 ),
-                DemonstrationMix(detour=0, sample=0, corrupt=share, typed_answer=0),
+                DemonstrationMix(extra_table=0, sample=0, corrupt=share, typed_answer=0),
             ).play([record])
             for turn in demonstration.turns
         ]
@@ -161,7 +161,7 @@ def test_nothing_is_believed_after_a_look(music_dir: Path) -> None:
 
 def test_typed_answers_are_typed(environments: Callable[[bool], SQLEnvironment]) -> None:
     source = Demonstrations(
-        environments, DemonstrationMix(detour=0, sample=0, corrupt=0, typed_answer=1)
+        environments, DemonstrationMix(extra_table=0, sample=0, corrupt=0, typed_answer=1)
     )
     for demonstration in source.play(environments(True).questions):
         assert "@last is not allowed" in demonstration.turns[0].observation
@@ -180,7 +180,7 @@ def test_the_same_seed_gives_the_same_demonstrations(
     assert play(1) != play(2)
 
 
-# -- a survey ------------------------------------------------------------------------------------
+# -- tables that are not needed ------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -217,18 +217,18 @@ def town(tmp_path: Path) -> Callable[..., SQLEnvironment]:
     )
 
 
-def described(town: Callable[..., SQLEnvironment], survey: int, step_budget: int = 15) -> list[str]:
-    mix = DemonstrationMix(survey=survey, detour=0, sample=0, corrupt=0, typed_answer=0)
+def described(town: Callable[..., SQLEnvironment], most: int, step_budget: int = 15) -> list[str]:
+    mix = DemonstrationMix(describe_tables=most, extra_table=0, sample=0, corrupt=0, typed_answer=0)
     source = Demonstrations(partial(town, step_budget=step_budget), mix)
     (demonstration,) = source.play(town(True).questions)
-    *looks, query, answer = [turn.action for turn in demonstration.turns]
+    *first, query, answer = [turn.action for turn in demonstration.turns]
     assert (query, answer) == ("QUERY: SELECT COUNT(*) FROM house", "ANSWER: @last")
-    assert all(look.startswith("DESCRIBE: ") for look in looks)
-    return [look.removeprefix("DESCRIBE: ") for look in looks]
+    assert all(action.startswith("DESCRIBE: ") for action in first)
+    return [action.removeprefix("DESCRIBE: ") for action in first]
 
 
 @pytest.mark.parametrize(
-    ("survey", "tables"),
+    ("most", "tables"),
     [
         (0, ["house"]),
         (1, ["house"]),
@@ -240,19 +240,19 @@ def described(town: Callable[..., SQLEnvironment], survey: int, step_budget: int
         (9, ["flat", "tree", "Street", "lamp", "house", "garden"]),
     ],
 )
-def test_a_survey_describes_what_is_near_in_the_listed_order(
-    town: Callable[..., SQLEnvironment], survey: int, tables: list[str]
+def test_neighbours_are_described_too_in_the_listed_order(
+    town: Callable[..., SQLEnvironment], most: int, tables: list[str]
 ) -> None:
-    assert described(town, survey) == tables
+    assert described(town, most) == tables
 
 
-def test_a_survey_leaves_steps_for_the_rest_and_never_leaves_out_what_is_needed(
+def test_describing_leaves_steps_for_the_rest_and_never_leaves_out_what_is_needed(
     town: Callable[..., SQLEnvironment],
 ) -> None:
-    assert described(town, survey=9, step_budget=7) == ["flat", "house"]
+    assert described(town, most=9, step_budget=7) == ["flat", "house"]
 
 
-# -- a look at the values ------------------------------------------------------------------------
+# -- the values of a column ----------------------------------------------------------------------
 
 
 def looking(
@@ -261,7 +261,7 @@ def looking(
     """The actions of a demonstration for a question that is worded anew."""
     record = next(r for r in environments(True).questions if r.question_id == question)
     record = record.model_copy(update={"question_text": text})
-    mix = DemonstrationMix(look=1, detour=0, sample=0, corrupt=0, typed_answer=0)
+    mix = DemonstrationMix(list_values=1, extra_table=0, sample=0, corrupt=0, typed_answer=0)
     (demonstration,) = Demonstrations(environments, mix).play([record])
     return [turn.action for turn in demonstration.turns]
 

@@ -33,7 +33,7 @@ def test_sft_teaches_the_actions_that_are_played(
             "trl": {"max_steps": 40},
             "learning_rate": 3e-3,
             "per_device_train_batch_size": 6,
-            "mix": {"detour": 0.0, "sample": 0.0, "corrupt": 0.0, "typed_answer": 0.0},
+            "mix": {"extra_table": 0.0, "sample": 0.0, "corrupt": 0.0, "typed_answer": 0.0},
         },
     )
     model = make_llama(initializer_range=0.02)

@@ -13,7 +13,7 @@ from sql_env.training.settings import ConfigError
     [
         ("warmup.recovery_epochs=1", "warmup.recovery_epochs is called sft.dagger_epochs now"),
         ("warmup.mix.slip=0.1", "warmup.mix.slip is called sft.mix.corrupt now"),
-        ("warmup.mix.look=0.1", "warmup.mix.look is called sft.mix.look now"),
+        ("warmup.mix.look=0.1", "warmup.mix.look is called sft.mix.list_values now"),
         ("warmup.learning_rate=1e-3", "warmup.learning_rate is called sft.learning_rate now"),
         ("average_checkpoints=3", "average_checkpoints is gone: leave it out"),
     ],

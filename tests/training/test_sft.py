@@ -21,7 +21,7 @@ SHORT = {
     "trl": {"max_steps": 1},
     "dagger_epochs": 1.0,
     "per_device_train_batch_size": 2,
-    "mix": {"detour": 0.0, "sample": 0.0, "corrupt": 0.0, "typed_answer": 0.0},
+    "mix": {"extra_table": 0.0, "sample": 0.0, "corrupt": 0.0, "typed_answer": 0.0},
 }
 
 
