@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -16,12 +17,13 @@ from typing import Any, NamedTuple
 
 import httpx
 
-PASSING_STATUS = frozenset({408, 409, 425, 429, 500, 502, 503, 504})
+PASSING_STATUS = frozenset({408, 409, 425, 429, 500, *range(502, 600)})
 LONGEST_PAUSE = 30.0
 SECONDS_TO_CONNECT = 10
 MODELS_LISTED = 10
 OLD_LIMIT, NEW_LIMIT = "max_tokens", "max_completion_tokens"  # newer models refuse the old name
 MILLION = 1_000_000
+SENT_ALWAYS = re.compile(r"\b(?<!-)(?:temperature|seed)\b(?!-)")  # not of a model's name
 _IS_JSON = {"Content-Type": "application/json"}
 
 Message = dict[str, Any]
@@ -53,7 +55,7 @@ class EndpointSettings:
         concurrency: how many requests may be under way at once.
         retries: how many times a request is tried again.
         first_pause: seconds before the first retry; doubled for each one after.
-        timeout: seconds to wait for one response.
+        timeout: seconds to wait for one whole response.
         price: what tokens cost there.
     """
 
@@ -86,7 +88,9 @@ class ChatClient:
         base = settings.base_url.rstrip("/")
         self._url, self._models_url = f"{base}/chat/completions", f"{base}/models"
         key = {"Authorization": f"Bearer {settings.api_key}"} if settings.api_key else {}
-        self._client = httpx.AsyncClient(headers=key, timeout=settings.timeout)
+        # The slots bound how many there are; a timeout of its own would begin anew with every byte.
+        everyone = httpx.Limits(max_connections=None)
+        self._client = httpx.AsyncClient(headers=key, timeout=None, limits=everyone)
         self._slots = asyncio.Semaphore(settings.concurrency)
         self._limit = OLD_LIMIT
         self._refused: EndpointError | None = None  # what every other request would hear too
@@ -109,13 +113,15 @@ class ChatClient:
                 return
             # Many servers take names that they do not list. One short turn tells.
             body = self._body([{"role": "user", "content": "Hello"}], None, 0, None)
-            tried = await self._client.post(self._url, json={**body, self._limit: 1})
+            body[self._limit] = 1
+            async with asyncio.timeout(self._settings.timeout):
+                tried = await self._client.post(self._url, json=body)
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.InvalidURL) as error:
             raise EndpointError(
                 f"nothing answers at {self._settings.base_url} ({error}): "
                 "start the server, or check the address"
             ) from error
-        except httpx.HTTPError:
+        except (httpx.HTTPError, TimeoutError):
             return  # slow, perhaps: whoever plays tries again
         if tried.status_code in (401, 403, 404) or self._names_model(tried):
             raise await self._refusal(tried)
@@ -183,20 +189,22 @@ class ChatClient:
             try:
                 # In ASCII: what a model wrote may hold half a character, which UTF-8 cannot.
                 content = json.dumps(body).encode()
-                response = await self._client.post(self._url, content=content, headers=_IS_JSON)
+                async with asyncio.timeout(settings.timeout):
+                    response = await self._client.post(self._url, content=content, headers=_IS_JSON)
+            except TimeoutError:
+                problem = f"no whole response in {settings.timeout:g} s (--timeout)"
             except httpx.RequestError as error:
-                problem = f"{type(error).__name__}: {error}"
+                problem = ": ".join(filter(None, (type(error).__name__, str(error))))
             else:
                 if response.status_code not in PASSING_STATUS:
                     return response
                 problem = f"status {response.status_code}: {_said(response)}"
-                pause = _asked_pause(response) or pause
+                pause = asked_pause(response) or pause
             if attempt < settings.retries:
                 # A spread keeps the requests of one batch from coming back all at once.
                 await asyncio.sleep(pause * random.uniform(0.75, 1.25))
-        raise EndpointError(
-            f"{self._url} gave no answer in {settings.retries + 1} tries: {problem}"
-        )
+        tries = f"{settings.retries + 1} tries" if settings.retries else "1 try"
+        raise EndpointError(f"{self._url} gave no answer in {tries}: {problem}")
 
     async def _refusal(self, response: httpx.Response) -> EndpointError:
         """What the server said, and what to do about it."""
@@ -206,6 +214,10 @@ class ChatClient:
             said += "; the key is read from OPENAI_API_KEY, which is " + (
                 "set" if self._settings.api_key else "not set"
             )
+        elif response.has_redirect_location:
+            said += f"; it points to {response.headers['location']}"
+        elif ours := _unwanted_field(response):
+            said += f"; --body {ours}=null leaves it out"
         elif status == 404 or self._names_model(response):
             with suppress(httpx.HTTPError):
                 listed = await self._client.get(self._models_url, timeout=SECONDS_TO_CONNECT)
@@ -255,20 +267,27 @@ def _names_limit(response: httpx.Response) -> bool:
     return OLD_LIMIT in response.text or NEW_LIMIT in response.text
 
 
+def _unwanted_field(response: httpx.Response) -> str:
+    """What we send and some models do not take, where it is that."""
+    named = SENT_ALWAYS.search(_said(response)) if response.status_code in (400, 422) else None
+    return named[0] if named else ""
+
+
 def _said(response: httpx.Response) -> str:
     """The server's words, on one line."""
     text = response.text
     with suppress(ValueError, KeyError, TypeError):
         text = response.json()["error"]["message"]
-    return " ".join(str(text).split())[:300]
+    return " ".join(str(text).split())[:300] or "(nothing)"
 
 
-def _asked_pause(response: httpx.Response) -> float | None:
-    """The seconds of a Retry-After header."""
-    try:
-        return min(float(response.headers.get("retry-after", "")), LONGEST_PAUSE)
-    except ValueError:
-        return None
+def asked_pause(response: httpx.Response) -> float | None:
+    """The seconds of a Retry-After header, where it asks for some."""
+    with suppress(ValueError):
+        seconds = float(response.headers.get("retry-after", ""))
+        if seconds > 0:
+            return min(seconds, LONGEST_PAUSE)
+    return None
 
 
 def _text_of(content: Any) -> str:

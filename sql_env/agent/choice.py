@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, cast
+from urllib.parse import urlsplit
 
 from sql_env.agent.policies import BatchPolicy, ConstantPolicy, OraclePolicy, Policy, RandomPolicy
 from sql_env.agent.prompts import (
@@ -187,8 +189,8 @@ def _load(name: str, options: ModelOptions) -> tuple[Any, Any]:
 
 
 def _endpoint_policy(address: str, prompt: Prompt, options: ModelOptions) -> BatchPolicy:
-    model, at, url = address.rpartition("@")
-    if not at or not url.startswith(("http://", "https://")):
+    model, _, url = address.rpartition("@")
+    if not (model and _is_address(url)):
         raise PolicyChoiceError(
             f"endpoint:{address} lacks its address: "
             "write endpoint:MODEL@http://localhost:8000/v1 (a key is read from OPENAI_API_KEY)"
@@ -221,6 +223,14 @@ def _endpoint_policy(address: str, prompt: Prompt, options: ModelOptions) -> Bat
     return policy
 
 
+def _is_address(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # the port, or the brackets of IPv6
+        return False
+
+
 def parse_body(given: Iterable[str]) -> dict[str, Any]:
     """`key=value`, several of them, as fields of a request; values are JSON or else text.
 
@@ -250,7 +260,7 @@ def _price(given: str | None) -> Price | None:
         return None
     try:
         prompt, completion = map(float, given.split(":"))
-        if not (prompt >= 0 and completion >= 0):
+        if not (0 <= prompt < math.inf and 0 <= completion < math.inf):
             raise ValueError
     except ValueError:
         raise PolicyChoiceError(

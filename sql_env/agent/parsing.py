@@ -21,6 +21,7 @@ logger = logging.getLogger(__name__)
 
 _KINDS = "DESCRIBE|SAMPLE|QUERY|ANSWER"
 _THOUGHT = re.compile(r"<think>.*?</think>", re.DOTALL | re.IGNORECASE)
+_CLOSED = re.compile(r".*</think>", re.DOTALL | re.IGNORECASE)
 _SPECIAL_TOKEN = re.compile(r"<\|[^|<>\n]*\|>|</s>")
 _XML_CALL = re.compile(
     rf"<function=({_KINDS})>\s*(?:<parameter=\w+>)?(.*?)(?:</parameter>|</function>|$)",
@@ -139,7 +140,9 @@ def _one_table_each(action: SQLAction) -> list[SQLAction]:
 
 
 def _without_thoughts(text: str) -> str:
-    text = _THOUGHT.sub("", text)
+    closed = _CLOSED.match(text)
+    end = closed.end() if closed else 0  # after it nothing can match, and to try takes long
+    text = _THOUGHT.sub("", text[:end]) + text[end:]
     # A chat template may have opened the block in the prompt; a token limit may leave it open.
     text = re.split(r"</think>", text, flags=re.IGNORECASE)[-1]
     text = re.split(r"<think>", text, flags=re.IGNORECASE)[0]
@@ -153,7 +156,7 @@ def _tool_calls(text: str) -> Iterator[SQLAction]:
     if xml:
         return
     end = 0
-    for match in re.finditer(r"\{", text):
+    for match in re.finditer(r"\{\s*\"", text):
         if match.start() < end:  # inside the call before it
             continue
         try:

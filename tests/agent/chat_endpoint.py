@@ -91,8 +91,17 @@ def complete(request: Request, body: dict[str, Any]) -> Response:
             return PlainTextResponse("overloaded", 503)
         if model == "nonsense":
             return PlainTextResponse("<html>hello</html>")
+        if model == "overloaded" and attempts % 2:
+            return JSONResponse({"error": {"message": "overloaded"}}, 529)
+        if model == "moved":
+            return Response(status_code=308, headers={"Location": "/v2/chat/completions"})
+        if model == "warm" and "temperature" in body:
+            words = "Unsupported value: 'temperature' does not support 0 with this model."
+            return JSONResponse({"error": {"message": words}}, 400)
         if model == "slow":
             time.sleep(5)
+        if model == "trickle":  # something arrives all the time, and never the end
+            return StreamingResponse(time.sleep(0.05) or b" " for _ in range(100))
         if model == "uneven" and turn == 0 and attempts == 1:
             time.sleep(1.5)
         time.sleep(0.02)

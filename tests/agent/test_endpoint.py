@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,15 @@ from typer.testing import CliRunner
 httpx = pytest.importorskip("httpx")
 pytest.importorskip("uvicorn")
 
-from sql_env.agent.chat_client import EndpointError, EndpointSettings, Price  # noqa: E402
+from sql_env.agent.chat_client import (  # noqa: E402
+    LONGEST_PAUSE,
+    ChatClient,
+    EndpointError,
+    EndpointSettings,
+    Price,
+    Reply,
+    asked_pause,
+)
 from sql_env.agent.endpoint import EndpointPolicy  # noqa: E402
 from sql_env.agent.prompts import V1, Prompt  # noqa: E402
 from sql_env.cli import app  # noqa: E402
@@ -64,9 +73,12 @@ def test_asks_for_all_episodes_at_once(music: SQLEnvironment, server: str) -> No
     assert httpx.get(f"{server}/statistics").json()["most_at_once"] >= 3
 
 
-def test_tries_again_when_the_endpoint_is_busy(music: SQLEnvironment, server: str) -> None:
+@pytest.mark.parametrize("model", ["busy", "overloaded"])
+def test_tries_again_when_the_endpoint_is_busy(
+    music: SQLEnvironment, server: str, model: str
+) -> None:
     # One at a time: the server refuses every other request, whoever asks.
-    assert play(music, server, "busy", concurrency=1).success_rate == 1.0
+    assert play(music, server, model, concurrency=1).success_rate == 1.0
 
 
 def test_gives_up_in_the_end(music: SQLEnvironment, server: str) -> None:
@@ -85,13 +97,62 @@ def test_a_refusal_is_not_tried_again(music: SQLEnvironment, server: str) -> Non
     assert httpx.get(f"{server}/statistics").json()["requests"] <= before + 6
 
 
+def test_a_refusal_says_what_to_do(music: SQLEnvironment, server: str) -> None:
+    warm = play(music, server, "warm").episodes[0].error
+    assert warm.endswith("with this model.; --body temperature=null leaves it out")
+    assert play(music, server, "warm", body={"temperature": None}).success_rate == 1.0
+    moved = play(music, server, "moved").episodes[0].error
+    assert moved.endswith("status 308: (nothing); it points to /v2/chat/completions")
+
+
+def test_as_many_requests_at_once_as_are_asked_for() -> None:
+    many = 120  # httpx alone would send a hundred
+
+    async def answers() -> list[Reply]:
+        all_there = asyncio.Barrier(many)
+        reply = json.dumps({"choices": [{"message": {"content": "ANSWER: 4"}}]})
+
+        async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.readuntil(b"}]")
+            await all_there.wait()
+            head = f"HTTP/1.1 200 OK\r\nContent-Length: {len(reply)}\r\n\r\n"
+            writer.write((head + reply).encode())
+
+        listener = await asyncio.start_server(answer, "127.0.0.1", 0)
+        port = listener.sockets[0].getsockname()[1]
+        settings = EndpointSettings(
+            f"http://127.0.0.1:{port}/v1", "m", concurrency=many, retries=0, timeout=10
+        )
+        client = ChatClient(settings)
+        try:
+            question = [{"role": "user", "content": "?"}]
+            return await asyncio.gather(*(client.ask(question, seed=n) for n in range(many)))
+        finally:
+            await client.close()
+            listener.close()
+
+    assert {reply.text for reply in asyncio.run(answers())} == {"ANSWER: 4"}
+
+
+def test_a_pause_is_a_number_of_seconds() -> None:
+    def asked(value: str) -> float | None:
+        return asked_pause(httpx.Response(429, headers={"Retry-After": value}))
+
+    assert [asked("2"), asked("100")] == [2, LONGEST_PAUSE]
+    assert [asked(value) for value in ("-5", "nan", "0", "Wed, 21 Oct 2015 07:28:00 GMT")] == [
+        None
+    ] * 4
+
+
 def test_sends_its_key(music: SQLEnvironment, server: str) -> None:
     assert play(music, server, "locked", api_key="secret").success_rate == 1.0
 
 
 def test_does_not_wait_for_ever(music: SQLEnvironment, server: str) -> None:
-    result = play(music, server, "slow", timeout=0.2, retries=0, concurrency=6)
-    assert "ReadTimeout" in result.episodes[0].error
+    for model in ("slow", "trickle"):
+        result = play(music, server, model, timeout=0.2, retries=0, concurrency=6)
+        said = "gave no answer in 1 try: no whole response in 0.2 s (--timeout)"
+        assert said in result.episodes[0].error
 
 
 def test_an_answer_that_is_no_chat_completion(music: SQLEnvironment, server: str) -> None:
@@ -112,7 +173,7 @@ def test_half_a_character_can_be_sent_back(music: SQLEnvironment, server: str) -
 
 def test_nobody_there(music: SQLEnvironment) -> None:
     result = play(music, "http://127.0.0.1:9", "actor", retries=1)
-    assert "ConnectError" in result.episodes[0].error
+    assert "ConnectError: All connection attempts failed" in result.episodes[0].error
 
 
 def test_one_slow_answer_keeps_no_other_episode_waiting(music: SQLEnvironment, server: str) -> None:

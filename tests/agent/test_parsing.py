@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sql_env.agent.parsing import ActionParseError, format_action, parse_action
+from sql_env.agent.parsing import ActionParseError, format_action, parse_action, parse_turn
 from sql_env.models import SQLAction
 from sql_env.training.rollout import parse_model_output
 
@@ -179,3 +179,9 @@ def test_parsing_and_prompts_need_no_torch() -> None:
         "assert not {'torch', 'transformers', 'trl'} & set(sys.modules), 'heavy import'"
     )
     subprocess.run([sys.executable, "-c", script], check=True)
+
+
+@pytest.mark.parametrize("token", ["<think>", "</think><think>", "{"])
+def test_a_token_that_is_repeated_for_ever_takes_no_longer_than_another(token: str) -> None:
+    # In time that grows with the square it would outlast the limit of a test.
+    assert parse_turn(token * 300_000)
