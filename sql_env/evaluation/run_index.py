@@ -88,19 +88,30 @@ _PAGE = """<!doctype html>
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
 <title>SQLEnv runs</title>
 <style>
-:root {{ color-scheme: light dark; }}
-body {{ font: 15px/1.5 system-ui, sans-serif; margin: 2rem; }}
-div {{ overflow-x: auto; }}
-table {{ border-collapse: collapse; }}
-th, td {{ padding: .35rem .8rem; text-align: left; border-bottom: 1px solid #8884; }}
-td:nth-child(-n+2), td:last-child {{ white-space: nowrap; }}
+:root {{ color-scheme: light dark; --line: light-dark(#e2e5ea, #2c3541); }}
+body {{ margin: 0 auto; padding: 28px 24px 64px; max-width: 1320px;
+  font: 15px/1.5 system-ui, sans-serif;
+  background: light-dark(#f6f7f9, #11151b); color: light-dark(#1b2430, #e4e9f0); }}
+h1 {{ margin: 0 0 16px; font-size: 22px; }}
+div {{ overflow-x: auto; padding: 14px 20px; border: 1px solid var(--line); border-radius: 10px;
+  background: light-dark(#ffffff, #191f27); }}
+table {{ width: 100%; border-collapse: collapse; font-variant-numeric: tabular-nums; }}
+th {{ padding: 0 14px 8px 0; font-size: 13px; font-weight: 500; text-align: left;
+  color: light-dark(#5d6878, #98a4b5); }}
+td {{ padding: 9px 14px 9px 0; border-top: 1px solid var(--line); overflow-wrap: anywhere; }}
+td:nth-child(2), td:last-child {{ white-space: nowrap; }}
+td:first-child, td:last-child {{ font-weight: 600; }}
+td:first-child, td:nth-child(3) {{ min-width: 11em; }}
+a {{ color: light-dark(#1f5fd0, #7fb0ff); }}
 </style>
-<h1>Runs</h1>
-<div><table>
+<main>
+<h1>Runs, the latest last</h1>
+<div tabindex="0" role="region" aria-label="Runs"><table>
 <thead><tr>{head}</tr></thead>
 <tbody>
 {body}
 </tbody>
 </table></div>
+</main>
 </html>
 """

@@ -35,6 +35,12 @@ function s(tag, attributes = {}, ...children) {
 const percent = (share) => `${(100 * share).toFixed(1)} %`;
 const signed = (value) => (value < 0 ? "−" : "+") + Math.abs(value).toFixed(3).replace(/0$/, "");
 const colour = (index) => `var(--run-${index})`;
+// A setting as text: a list or a table of settings in one line.
+const plain = (value) => {
+  if (value === null || value === undefined) return "–";
+  if (Array.isArray(value)) return value.join(", ");
+  return typeof value === "object" ? Object.entries(value).map((entry) => entry.join(" ")).join(", ") : String(value);
+};
 const words = (name) => name.replaceAll("_", " ");
 const range = (count) => Array.from({ length: count }, (_, index) => index);
 
@@ -65,7 +71,7 @@ function headline() {
     h("thead", {}, h("tr", {}, h("th", {}, "Policy"), h("th", {}, "Success"), h("th", {}, "0 to 100 %"),
       h("th", { class: "figure" }, "Episodes"), figures.map(([name]) => h("th", { class: "figure" }, name)))),
     h("tbody", {}, runs.map((run, index) => h("tr", {},
-      h("td", { class: "policy", title: run.name }, h("span", { class: "swatch", run: index }), run.policy,
+      h("td", { class: "policy", title: run.policy }, h("span", { class: "swatch", run: index }), run.policy,
         h("div", { class: "muted small" }, run.name)),
       h("td", {}, h("span", { class: "big" }, percent(run.summary.success.rate)),
         h("span", { class: "interval" }, `${percent(run.summary.success.low)} to ${percent(run.summary.success.high)}`)),
@@ -227,12 +233,11 @@ const view = { pair: null, outcome: "", difficulty: "", database: "", search: ""
 function notes(pair) {
   const alone = pair.only_before + pair.only_after;
   const settings = Object.entries(pair.differences).filter(([name]) => name !== "policy");
-  const shown = (value) => (value === null ? "–" : typeof value === "object" ? JSON.stringify(value) : value);
   return [
     "Paired by question. The interval is Newcombe's, of samples a bootstrap; p is an exact permutation test (McNemar's where a question is played once)",
     data.comparisons.length > 1 ? `; ${pair.p_corrected.toPrecision(3)} when corrected for ${data.comparisons.length} pairs` : "",
     alone ? `; ${alone} questions were played in one of the runs only` : "",
-    settings.length ? `. Other settings: ${settings.map(([name, [old, now]]) => `${words(name)} ${shown(old)} → ${shown(now)}`).join(", ")}` : "", ".",
+    settings.length ? `. Other settings: ${settings.map(([name, [old, now]]) => `${words(name)} ${plain(old)} → ${plain(now)}`).join(", ")}` : "", ".",
   ].join("");
 }
 
@@ -369,14 +374,14 @@ function rewardParts(parts) {
 }
 
 // A rendered result is a header and rows of cells between bars; anything else is shown as it is.
-function result(text, action) {
+function result(text, action, number) {
   const lines = text.split("\n");
   const columns = lines[0].split(" | ");
   const isNote = (line) => /^\(.*\)$/.test(line) || line.includes("characters, the first");
   const notes = lines.slice(1).filter(isNote);
   const rows = lines.slice(1).filter((line) => !isNote(line)).map((line) => line.split(" | "));
   if (!["QUERY", "SAMPLE"].includes(action) || lines.length < 2 || rows.some((row) => row.length !== columns.length)) return h("pre", { class: "wrap" }, text);
-  return h("div", { class: "results" }, h("table", {}, notes.length ? h("caption", {}, notes.join(" ")) : null,
+  return h("div", { class: "results", tabindex: 0, role: "group", "aria-label": `Rows of ${action.toLowerCase()} ${number}` }, h("table", {}, notes.length ? h("caption", {}, notes.join(" ")) : null,
     h("thead", {}, h("tr", {}, columns.map((name) => h("th", {}, name)))),
     h("tbody", {}, rows.map((row) => h("tr", {}, row.map((cell) => h("td", {}, cell)))))));
 }
@@ -394,7 +399,7 @@ function step(item, number) {
       h("span", { class: "tag" }, `drawn again: ${item.replaced.reason}, ${item.replaced.extra_tokens} extra tokens`),
       h("details", {}, h("summary", {}, "the turn it replaced"), h("pre", { class: "wrap" }, item.replaced.original))) : null,
     item.error ? h("pre", { class: "failed" }, item.error) : null,
-    item.result && !judged ? result(item.result, kind) : null,
+    item.result && !judged ? result(item.result, kind, number) : null,
     item.raw && item.raw.trim() !== `${kind}: ${item.argument || ""}`.trim() ? h("details", {}, h("summary", {}, "what the model wrote"), h("pre", { class: "wrap" }, item.raw)) : null);
 }
 
@@ -427,10 +432,9 @@ function detail() {
 
 function config() {
   const keys = [...new Set(runs.flatMap((run) => Object.keys(run.config)))];
-  const text = (value) => (value === null || value === undefined ? "–" : typeof value === "object" ? Object.entries(value).map((entry) => entry.join(" ")).join(", ") : String(value));
   put($("config"), [
     h("thead", {}, h("tr", {}, h("th"), runs.map((run, index) => h("th", {}, h("span", { class: "swatch", run: index }), run.name)))),
-    h("tbody", {}, keys.map((key) => h("tr", {}, h("td", { class: "muted" }, words(key)), runs.map((run) => h("td", {}, text(run.config[key])))))),
+    h("tbody", {}, keys.map((key) => h("tr", {}, h("td", { class: "muted" }, words(key)), runs.map((run) => h("td", {}, plain(run.config[key])))))),
   ]);
 }
 
