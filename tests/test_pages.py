@@ -92,6 +92,11 @@ def test_pages_show_output_only_where_it_is_run() -> None:
                 assert not re.search(r"^\$ ", block.text, re.MULTILINE), (
                     f"{page.name}, line {block.line}: a command outside a console block"
                 )
+        for block, following in pairwise(blocks_of(page)):
+            shown = following.language == "text" and page.name not in FROM_RUNS
+            if block.language in ("bash", "text") and shown:
+                first = following.text.splitlines()[0]
+                assert first.endswith("/"), f"{page.name}, line {following.line}: output nobody ran"
 
 
 def _environment() -> dict[str, str]:
