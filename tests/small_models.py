@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -49,6 +50,28 @@ _QUESTIONS = [
     ("shop", "How many items are there?", "SELECT count(*) FROM item", 3, "easy"),
     ("shop", "What is the highest price?", "SELECT max(price) FROM item", 4.0, "easy"),
 ]
+
+
+# Settings of a run that is over in seconds.
+SHORT_RUN = {
+    "max_new_tokens": 16,
+    "max_context_tokens": 1024,
+    "step_budget": 4,
+    "num_generations": 2,
+    "per_device_train_batch_size": 4,
+    "gradient_accumulation_steps": 1,
+    "learning_rate": 1e-3,
+    "logging_steps": 1,
+    "save_steps": 2,
+    "device": "cpu",
+}
+# One thread each: results repeat to the last bit, and the two cores are left to others.
+ONE_THREAD = {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
+
+
+def as_options(values: Mapping[str, object]) -> list[str]:
+    """Settings as a command takes them."""
+    return [part for name, value in values.items() for part in ("--set", f"{name}={value}")]
 
 
 def say(talk: Conversation, text: str) -> None:
@@ -358,7 +381,7 @@ def taught_qwen3(
 
 
 @pytest.fixture(scope="session")
-def warm_model_dir(
+def sft_model_dir(
     tmp_path_factory: pytest.TempPathFactory,
     tiny_dataset: Dataset,
     make_llama: Callable[..., Any],
@@ -367,7 +390,7 @@ def warm_model_dir(
     """A folder with a tiny model that knows the game a little: some episodes succeed, some fail."""
     from sql_env.training.sft import train_sft
 
-    folder = tmp_path_factory.mktemp("warm")
+    folder = tmp_path_factory.mktemp("sft")
     config = GRPOConfig(
         questions_path=str(tiny_dataset.questions_path),
         db_dir=str(tiny_dataset.db_dir),

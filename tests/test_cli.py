@@ -46,7 +46,7 @@ def test_help_explains_every_option_in_sentences(words: list[str]) -> None:
             assert re.search(r"[A-Za-z]{3}", re.sub(r"<.*?>|\[.*?\]", "", option[4])), line
 
 
-def test_the_version() -> None:
+def test_version_prints_that_of_the_package() -> None:
     assert CliRunner().invoke(app, ["--version"]).output.strip() == f"sql-env {__version__}"
 
 

@@ -299,7 +299,7 @@ def test_a_reset_with_more_actions_than_the_episode_has_is_refused(env: SQLEnvir
         env.reset(question_id="music_count", actions=actions)
 
 
-def test_rewards_at_the_end(music_dir: Path) -> None:
+def test_rewards_at_the_end_sum_up_to_the_dense_ones(music_dir: Path) -> None:
     dataset = (music_dir / "questions", music_dir / "databases")
     seen: dict[str, list[SQLObservation]] = {}
     for rewards in ("dense", "end"):
@@ -319,7 +319,7 @@ def test_an_unknown_way_to_pay_is_refused(music_dir: Path) -> None:
         SQLEnvironment(*dataset, rewards="sparse")  # type: ignore[arg-type]
 
 
-def test_a_fork_goes_its_own_way(env: SQLEnvironment) -> None:
+def test_a_fork_does_not_change_the_original(env: SQLEnvironment) -> None:
     env.reset(question_id="music_count")
     act(env, "DESCRIBE", "Singer")
     fork = env.fork()

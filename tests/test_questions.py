@@ -43,7 +43,7 @@ def message(path: Path, **options: Any) -> str:
     return str(caught.value)
 
 
-def test_a_file_is_read(tmp_path: Path) -> None:
+def test_a_file_is_read_in_its_order(tmp_path: Path) -> None:
     path = write(tmp_path / "q.json", [record("a"), record("b", hint="look closely")])
     first, second = load_questions(path)
     assert (first.question_id, first.gold_answer, first.hint) == ("a", 4, None)
@@ -57,12 +57,12 @@ def test_a_folder_is_read_split_by_split(tmp_path: Path) -> None:
     assert {item.question_id for item in load_questions(tmp_path)} == {"a", "b"}
 
 
-def test_the_embedded_data_loads() -> None:
+def test_the_embedded_data_has_train_and_eval() -> None:
     questions = Dataset.embedded().load()
     assert {item.split for item in questions} >= {"train", "eval"}
 
 
-def test_missing_file(tmp_path: Path) -> None:
+def test_a_missing_file_is_named_with_how_to_get_data(tmp_path: Path) -> None:
     path = tmp_path / "questions_train.json"
     assert str(path) in message(path)
     assert "no such file" in message(path) and "sql-env data" in message(path)
@@ -73,12 +73,12 @@ def test_folder_without_question_files(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", ["", "  \n"])
-def test_empty_file(tmp_path: Path, content: str) -> None:
+def test_an_empty_file_is_refused(tmp_path: Path, content: str) -> None:
     path = write(tmp_path / "q.json", content)
     assert "the file is empty" in message(path) and str(path) in message(path)
 
 
-def test_empty_list(tmp_path: Path) -> None:
+def test_an_empty_list_is_refused(tmp_path: Path) -> None:
     assert "the list of questions is empty" in message(write(tmp_path / "q.json", "[]"))
 
 
@@ -95,7 +95,7 @@ def test_something_else_than_an_object(tmp_path: Path) -> None:
     assert "record 1 is 7" in message(write(tmp_path / "q.json", [record(), 7]))
 
 
-def test_not_text(tmp_path: Path) -> None:
+def test_a_file_that_is_not_utf8_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "q.json"
     path.write_bytes(b'["\xff\xfe"]')
     assert "not UTF-8 text (byte 2)" in message(path)
@@ -106,32 +106,32 @@ def test_a_folder_where_a_file_should_be(tmp_path: Path) -> None:
     assert "cannot be read" in message(tmp_path)
 
 
-def test_record_without_a_field(tmp_path: Path) -> None:
+def test_a_record_without_a_field_is_refused(tmp_path: Path) -> None:
     incomplete = record("b")
     del incomplete["gold_sql"]
     path = write(tmp_path / "q.json", [record("a"), incomplete])
     assert f"{path}: record 1 (b): the field 'gold_sql' is missing" in message(path)
 
 
-def test_field_of_another_kind(tmp_path: Path) -> None:
+def test_a_field_of_another_kind_is_refused_with_what_is_allowed(tmp_path: Path) -> None:
     text = message(write(tmp_path / "q.json", [record(difficulty="tricky")]))
     assert "the field 'difficulty' is 'tricky'" in text and "'easy'" in text
 
 
-def test_unknown_field(tmp_path: Path) -> None:
+def test_an_unknown_field_is_refused(tmp_path: Path) -> None:
     assert "'gold_sqll' is not known" in message(
         write(tmp_path / "q.json", [record(gold_sqll="x")])
     )
 
 
-def test_duplicate_ids(tmp_path: Path) -> None:
+def test_an_id_used_twice_is_refused_with_both_places(tmp_path: Path) -> None:
     first = write(tmp_path / "questions_a.json", [record("x"), record("same")])
     second = write(tmp_path / "questions_b.json", [record("same")])
     text = message(tmp_path)
     assert f"{second}: record 0" in text and f"{first}: record 1" in text and "'same'" in text
 
 
-def test_unknown_database(tmp_path: Path) -> None:
+def test_a_question_about_no_database_there_is_refused(tmp_path: Path) -> None:
     path = write(tmp_path / "questions" / "questions_train.json", [record()])
     (tmp_path / "databases" / "musicals").mkdir(parents=True)
     text = message(path, db_dir=tmp_path / "databases")
@@ -141,7 +141,7 @@ def test_unknown_database(tmp_path: Path) -> None:
     assert len(load_questions(path)) == 1
 
 
-def test_filters_combine(tmp_path: Path) -> None:
+def test_filters_are_all_to_be_met(tmp_path: Path) -> None:
     questions = load_questions(
         write(
             tmp_path / "q.json",

@@ -54,7 +54,7 @@ def play(
         policy.close()
 
 
-def test_plays_and_counts_tokens(music: SQLEnvironment, server: str) -> None:
+def test_every_episode_is_played_and_its_tokens_counted(music: SQLEnvironment, server: str) -> None:
     result = play(music, server, "actor", temperature=0.5, max_new_tokens=99, top_p=0.9)
     assert result.success_rate == 1.0
     assert result.summary.tokens == {
@@ -81,7 +81,7 @@ def test_tries_again_when_the_endpoint_is_busy(
     assert play(music, server, model, concurrency=1).success_rate == 1.0
 
 
-def test_gives_up_in_the_end(music: SQLEnvironment, server: str) -> None:
+def test_a_server_that_stays_overloaded_is_given_up(music: SQLEnvironment, server: str) -> None:
     result = play(music, server, "broken", retries=2)
     assert result.n_completed == 0
     error = result.episodes[0].error
@@ -144,11 +144,11 @@ def test_a_pause_is_a_number_of_seconds() -> None:
     ] * 4
 
 
-def test_sends_its_key(music: SQLEnvironment, server: str) -> None:
+def test_the_key_is_sent_as_a_bearer_token(music: SQLEnvironment, server: str) -> None:
     assert play(music, server, "locked", api_key="secret").success_rate == 1.0
 
 
-def test_does_not_wait_for_ever(music: SQLEnvironment, server: str) -> None:
+def test_a_slow_answer_is_not_waited_for(music: SQLEnvironment, server: str) -> None:
     for model in ("slow", "trickle"):
         result = play(music, server, model, timeout=0.2, retries=0, concurrency=6)
         said = "gave no answer in 1 try: no whole response in 0.2 s (--timeout)"
@@ -171,7 +171,7 @@ def test_half_a_character_can_be_sent_back(music: SQLEnvironment, server: str) -
     assert result.success_rate == 1.0
 
 
-def test_nobody_there(music: SQLEnvironment) -> None:
+def test_an_episode_without_a_server_says_so(music: SQLEnvironment) -> None:
     result = play(music, "http://127.0.0.1:9", "actor", retries=1)
     assert "ConnectError: All connection attempts failed" in result.episodes[0].error
 

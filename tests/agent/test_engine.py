@@ -243,7 +243,7 @@ def test_a_model_in_training_is_left_in_training(make_llama: Callable[..., Any])
     assert all(parameter.grad is not None for parameter in model.parameters())
 
 
-def test_an_adapter_plays_along(make_llama: Callable[..., Any]) -> None:
+def test_an_adapter_is_played_as_generate_plays_it(make_llama: Callable[..., Any]) -> None:
     from peft import LoraConfig, get_peft_model
 
     settings = LoraConfig(r=4, target_modules="all-linear", init_lora_weights=False)
@@ -532,7 +532,7 @@ def test_top_p_leaves_only_the_likeliest() -> None:
     torch.testing.assert_close(counts, torch.tensor([0.625, 0.375, 0, 0]), atol=0.012, rtol=0)
 
 
-def test_temperature_flattens() -> None:
+def test_temperature_flattens_the_distribution() -> None:
     logits = torch.tensor([[2.0, 0.0]])
     _, logprobs = draw_tokens(logits.expand(100, 2), Sampling(1, temperature=2.0))
     expected = functional.log_softmax(torch.tensor([1.0, 0.0]), dim=0)

@@ -102,7 +102,7 @@ def test_a_query_that_explodes_while_it_is_compiled_freezes_nobody(
     assert time.thread_time() - begun < 5
 
 
-def test_odd_names_are_names(tmp_path: Path) -> None:
+def test_keywords_quotes_and_accents_in_names_are_understood(tmp_path: Path) -> None:
     folder = tmp_path / "databases" / "odd"
     folder.mkdir(parents=True)
     with closing(sqlite3.connect(folder / "odd.sqlite")) as database:

@@ -123,7 +123,7 @@ class TestRandom:
         assert set(result.summary.actions) == {"DESCRIBE", "SAMPLE", "QUERY", "ANSWER"}
         assert all(episode.steps[-1].action_type == "ANSWER" for episode in result.episodes)
 
-    def test_its_queries_run(self, music: SQLEnvironment) -> None:
+    def test_all_its_queries_run(self, music: SQLEnvironment) -> None:
         result = evaluate(music, RandomPolicy(), samples=60)
         assert result.summary.error_kinds == {}
         assert result.summary.actions["QUERY"] > 50
@@ -144,13 +144,13 @@ class TestRandom:
         assert not any(step.argument == "@last" for e in episodes for step in e.steps)
 
 
-def test_constant_answers_at_once(music: SQLEnvironment) -> None:
+def test_a_constant_answers_every_question_alike(music: SQLEnvironment) -> None:
     assert play(music, ConstantPolicy("4"), "music_count").metadata["correct"]
     assert not play(music, ConstantPolicy("0"), "music_count").metadata["correct"]
     assert play(music, ConstantPolicy("[]"), "music_nobody").metadata["correct"]
 
 
-def test_a_person_is_a_policy(music: SQLEnvironment) -> None:
+def test_a_person_plays_by_typing_lines(music: SQLEnvironment) -> None:
     lines = iter(["select count(*) from singer", "answer 4"])
     seen = play(music, HumanPolicy(lambda observation: next(lines)), "music_count")
     assert seen.metadata["correct"]
@@ -170,5 +170,5 @@ def test_a_person_is_a_policy(music: SQLEnvironment) -> None:
         ("dance now", "DANCE", "now"),
     ],
 )
-def test_parse_command(line: str, kind: str, argument: str) -> None:
+def test_a_typed_line_is_an_action(line: str, kind: str, argument: str) -> None:
     assert parse_command(line) == SQLAction(action_type=kind, argument=argument)

@@ -56,7 +56,7 @@ def test_later_turns_show_only_what_is_new() -> None:
     assert format_observation(later) == "n\n3\nSteps left: 7"
 
 
-def test_an_error_is_called_one() -> None:
+def test_an_error_is_shown_as_one_with_the_steps_left() -> None:
     failed = observation(step_count=2, error="no such column: x", budget_remaining=1)
     assert format_observation(failed) == "Error: no such column: x\nSteps left: 1"
 

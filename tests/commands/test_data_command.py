@@ -78,7 +78,7 @@ class TestSpider:
         run("spider", "--source", tmp_path / "spider.zip", "--out", out, "--db-ids", "b,d")
         assert sorted(path.name for path in (out / "databases").iterdir()) == ["b", "d"]
 
-    def test_wide(self, tmp_path: Path) -> None:
+    def test_wide_adds_the_training_questions_whose_gold_returns_rows(self, tmp_path: Path) -> None:
         make_spider(tmp_path / "spider", ("a", "b", "c", "d"))
         out = tmp_path / "out"
         result = run(
@@ -91,7 +91,7 @@ class TestSpider:
             "b-007",
         }
 
-    def test_rl(self, tmp_path: Path) -> None:
+    def test_rl_keeps_as_many_questions_as_asked_for_apart(self, tmp_path: Path) -> None:
         source, out = make_shops(tmp_path / "spider"), tmp_path / "out"
         run(
             "spider", "--source", source, "--out", out, "--db-ids", "core", "--wide",
@@ -102,7 +102,7 @@ class TestSpider:
         assert sum(counts.values()) == 36 * 6 + 10
         assert json.loads((out / "manifest.json").read_text())["rl"] == 64
 
-    def test_split_by_database(self, tmp_path: Path) -> None:
+    def test_split_by_database_puts_each_on_one_side(self, tmp_path: Path) -> None:
         make_spider(tmp_path / "spider", CORE_DATABASES)
         out = tmp_path / "out"
         run("spider", "--source", tmp_path / "spider", "--out", out, "--split-by", "database")
@@ -110,7 +110,7 @@ class TestSpider:
         sides = {(record.database_name, record.split) for record in records}
         assert len(sides) == 10
 
-    def test_kaggledbqa(self, tmp_path: Path) -> None:
+    def test_a_dataset_in_the_same_format_takes_all_databases(self, tmp_path: Path) -> None:
         out = tmp_path / "out"
         source = make_kaggle(tmp_path / "kaggle")
         result = run("spider", "--source", source, "--out", out, code=2)
@@ -118,7 +118,7 @@ class TestSpider:
         run("spider", "--source", source, "--out", out, "--db-ids", "all")
         assert sum(splits(out).values()) == 20
 
-    def test_offline(self, tmp_path: Path) -> None:
+    def test_without_a_network_it_says_how_to_pass_a_copy(self, tmp_path: Path) -> None:
         result = run(
             "spider", "--url", "http://127.0.0.1:9/spider.zip", "--downloads", tmp_path / "cache",
             "--out", tmp_path / "out", code=2,
@@ -198,7 +198,7 @@ def test_download_unpack_and_prepare(tmp_path: Path, served: tuple[str, Path]) -
     assert (downloads / "spider.zip.sha256").read_text().strip() == expected
 
 
-def test_bird(tmp_path: Path) -> None:
+def test_bird_is_prepared_fit_to_play(tmp_path: Path) -> None:
     out = tmp_path / "out"
     run("bird", "--source", make_bird(tmp_path / "bird"), "--out", out)
     assert splits(out) == {"eval": 10}
@@ -235,11 +235,11 @@ class TestImport:
 
 
 class TestValidate:
-    def test_a_good_dataset(self, dataset: Path) -> None:
+    def test_a_good_dataset_is_said_to_be_fit(self, dataset: Path) -> None:
         result = run("validate", dataset)
         assert "All 20 questions are fit to play" in result.output
 
-    def test_as_json(self, dataset: Path) -> None:
+    def test_json_counts_questions_and_failures(self, dataset: Path) -> None:
         report = json.loads(run("validate", dataset, "--json").stdout)
         assert report["questions"] == 20 and report["failures"] == []
 
@@ -274,7 +274,7 @@ class TestValidate:
 
 
 class TestStats:
-    def test_tables(self, dataset: Path) -> None:
+    def test_every_aspect_has_a_table(self, dataset: Path) -> None:
         output = run("stats", dataset).output
         for word in ("hardness", "answer type", "tables", "result size", "database", "store"):
             assert word in output
@@ -288,7 +288,7 @@ class TestStats:
         assert counts["database"]["shop"] == {"train": 7, "eval": 3}
         assert counts["result size"]["empty"]["train"] + counts["result size"]["empty"]["eval"] == 2
 
-    def test_plot(self, dataset: Path, tmp_path: Path) -> None:
+    def test_plot_draws_a_png(self, dataset: Path, tmp_path: Path) -> None:
         picture = tmp_path / "counts.png"
         run("stats", dataset, "--plot", picture)
         assert picture.read_bytes().startswith(b"\x89PNG") and picture.stat().st_size > 10_000

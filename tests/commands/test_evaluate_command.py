@@ -55,7 +55,7 @@ class TestEval:
         assert len((oracle / "episodes.jsonl").read_text().splitlines()) == 3
         assert json.loads((constant / "summary.json").read_text())["n_completed"] == 3
 
-    def test_as_json(self, music_dir: Path, tmp_path: Path) -> None:
+    def test_json_has_the_summary_of_all_samples(self, music_dir: Path, tmp_path: Path) -> None:
         done = evaluate(music_dir, tmp_path, "--policy", "random", "--samples", "4", "--json")
         (summary,) = json.loads(done.stdout)
         assert summary["policy"] == "random"
@@ -240,7 +240,7 @@ class TestResume:
         assert done.exit_code == 2
         assert "sqlite 3.0.0 →" in done.stderr
 
-    def test_not_a_run(self, tmp_path: Path) -> None:
+    def test_a_folder_that_is_no_run_is_refused(self, tmp_path: Path) -> None:
         done = sql_env("eval", "--resume", tmp_path)
         assert done.exit_code == 2
         assert "is not a run" in done.stderr
@@ -286,7 +286,7 @@ class TestCompareAndReport:
         evaluate(music_dir, tmp_path / "b", "--policy", "oracle")
         return runs_in(tmp_path / "a")[0], runs_in(tmp_path / "b")[0]
 
-    def test_compare(self, two_runs: tuple[Path, Path]) -> None:
+    def test_compare_lists_what_was_won_and_lost(self, two_runs: tuple[Path, Path]) -> None:
         done = sql_env("compare", *two_runs)
         assert done.exit_code == 0
         assert "33.3% → 100.0%" in done.stdout
@@ -317,7 +317,7 @@ class TestCompareAndReport:
         same = sql_env("compare", two_runs[1], two_runs[1])
         assert "differs" not in same.stdout
 
-    def test_compare_as_json(self, two_runs: tuple[Path, Path]) -> None:
+    def test_compare_as_json_names_the_questions_won(self, two_runs: tuple[Path, Path]) -> None:
         comparison = json.loads(sql_env("compare", *two_runs, "--json").stdout)
         assert comparison["won"] == ["music_french", "music_join"]
 
@@ -388,7 +388,7 @@ class TestRuns:
         sql_env("runs", runs, "--html")
         assert report.stat().st_mtime > 1
 
-    def test_nothing_there(self, tmp_path: Path) -> None:
+    def test_a_folder_without_runs_is_said_to_be_one(self, tmp_path: Path) -> None:
         assert "holds no runs" in sql_env("runs", tmp_path).stderr
         done = sql_env("runs", tmp_path / "nowhere")
         assert done.exit_code == 2

@@ -87,7 +87,9 @@ def test_episodes_that_broke_off_can_be_played_again(
     assert f"--resume {run}" in done.output
 
 
-def test_a_model_folder(music_dir: Path, model_dir: Path, tmp_path: Path) -> None:
+def test_a_model_folder_is_played_and_its_libraries_recorded(
+    music_dir: Path, model_dir: Path, tmp_path: Path
+) -> None:
     done = evaluate(music_dir, tmp_path, model_dir)
     assert done.exit_code == 0, done.output
     (summary,) = json.loads(done.stdout)
@@ -130,7 +132,7 @@ def test_sampling_repeats_with_its_seed(music_dir: Path, model_dir: Path, tmp_pa
     assert len(steps_in(tmp_path / "first")) == 6
 
 
-def test_an_adapter_folder(music_dir: Path, adapter_dir: Path, tmp_path: Path) -> None:
+def test_an_adapter_folder_is_played(music_dir: Path, adapter_dir: Path, tmp_path: Path) -> None:
     done = evaluate(music_dir, tmp_path, adapter_dir)
     assert done.exit_code == 0, done.output
 

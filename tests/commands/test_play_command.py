@@ -27,7 +27,7 @@ COUNT = ("--question-id", "music_count")
 
 
 class TestByHand:
-    def test_explore_and_answer(self, music_dir: Path) -> None:
+    def test_every_action_shows_its_result_and_reward(self, music_dir: Path) -> None:
         typed = "describe singer\nsample Singer\nSELECT count(*) FROM singer\nanswer 4\n"
         done = play(music_dir, *COUNT, typed=typed)
         assert done.exit_code == 0, done.output
@@ -58,12 +58,12 @@ class TestByHand:
         assert "15 steps left > answer 4" in done.output
 
     @pytest.mark.parametrize("typed", ["quit\n", "describe singer\n", ""])
-    def test_leaving(self, music_dir: Path, typed: str) -> None:
+    def test_leaving_is_no_answer(self, music_dir: Path, typed: str) -> None:
         done = play(music_dir, *COUNT, typed=typed)
         assert done.exit_code == 0
         assert "left without an answer" in done.output
 
-    def test_out_of_steps(self, music_dir: Path) -> None:
+    def test_the_last_step_without_an_answer_ends_the_episode(self, music_dir: Path) -> None:
         done = play(music_dir, *COUNT, "--step-budget", "1", typed="describe singer\n")
         assert "Out of steps" in done.output
 
@@ -77,22 +77,22 @@ class TestChoosing:
         first, again = (play(music_dir, "--seed", 3, typed="").output for _ in range(2))
         assert first == again
 
-    def test_split(self, music_dir: Path) -> None:
+    def test_the_question_is_drawn_from_the_split(self, music_dir: Path) -> None:
         assert "Chile" in play(music_dir, "--split", "eval", typed="").output
 
-    def test_unknown_question(self, music_dir: Path) -> None:
+    def test_an_unknown_question_is_refused_with_those_there_are(self, music_dir: Path) -> None:
         done = play(music_dir, "--question-id", "nope")
         assert done.exit_code == 2
         assert "there is no question 'nope'; there are" in done.stderr
 
-    def test_unknown_split(self, music_dir: Path) -> None:
+    def test_an_unknown_split_is_refused_with_those_there_are(self, music_dir: Path) -> None:
         done = play(music_dir, "--split", "nope")
         assert done.exit_code == 2
         assert "choose from eval, train" in " ".join(done.stderr.split())
 
 
 class TestWatching:
-    def test_oracle(self, music_dir: Path) -> None:
+    def test_the_oracles_actions_are_shown(self, music_dir: Path) -> None:
         done = play(music_dir, "--question-id", "music_french", "--policy", "oracle")
         assert "> DESCRIBE Singer" in done.output
         assert "> QUERY SELECT name" in done.output
@@ -105,7 +105,7 @@ class TestWatching:
         )
         assert first == again != other
 
-    def test_unknown_policy(self, music_dir: Path) -> None:
+    def test_an_unknown_policy_is_refused(self, music_dir: Path) -> None:
         done = play(music_dir, "--policy", "magic")
         assert done.exit_code == 2
         assert "unknown policy 'magic'" in done.stderr

@@ -34,7 +34,7 @@ def test_a_dataset_that_is_not_there(tmp_path: Path) -> None:
     assert "nothing/questions" in said and "sql-env data" in said
 
 
-def test_a_port_that_is_taken(music_dir: Path) -> None:
+def test_a_port_that_is_taken_is_said_to_be(music_dir: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         said = refused("--port", port, "--dataset", music_dir)

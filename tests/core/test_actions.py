@@ -33,7 +33,7 @@ def test_another_spelling_is_the_same_action(first: Action, again: Action) -> No
         (("QUERY", "SELECT 'usa'"), ("QUERY", "SELECT 'USA'")),
     ],
 )
-def test_another_action(first: Action, second: Action) -> None:
+def test_another_action_is_no_repeat(first: Action, second: Action) -> None:
     played = PlayedActions()
     played.add(*first)
     assert second not in played
@@ -47,7 +47,7 @@ def test_last_stands_for_another_result_after_a_query() -> None:
     assert ("ANSWER", "@last") not in played
 
 
-def test_a_copy_goes_its_own_way() -> None:
+def test_a_copy_does_not_change_the_original() -> None:
     played = PlayedActions()
     played.add("DESCRIBE", "singer")
     twin = played.copy()

@@ -154,7 +154,7 @@ RIGHT = [
 
 
 @pytest.mark.parametrize(("gold", "text"), RIGHT)
-def test_accepted(gold: Gold, text: str) -> None:
+def test_each_way_to_type_a_right_answer_is_accepted(gold: Gold, text: str) -> None:
     assert verify_text(text, gold).correct
 
 
@@ -197,7 +197,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("gold", "text", "reason"), WRONG)
-def test_refused_with_a_reason(gold: Gold, text: str, reason: str) -> None:
+def test_a_wrong_answer_is_refused_with_a_reason(gold: Gold, text: str, reason: str) -> None:
     verdict = verify_text(text, gold)
     assert not verdict.correct
     assert reason in verdict.reason

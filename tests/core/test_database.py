@@ -60,7 +60,7 @@ def shop(make: Make) -> Database:
 
 
 class TestResults:
-    def test_columns_and_rows(self, shop: Database) -> None:
+    def test_columns_bear_their_aliases_and_rows_keep_their_order(self, shop: Database) -> None:
         result = shop.query("SELECT Name, city AS town FROM Customer ORDER BY Id")
         assert result.columns == ("Name", "town")
         assert result.rows == (("Ann", "Oslo"), ("Bob", None), ("Cem", "Rome"))
@@ -98,7 +98,7 @@ class TestResults:
         )
         assert sorted(shop.query(sql).rows) == [("Ann", 2), ("Bob", 1)]
 
-    def test_sample(self, shop: Database) -> None:
+    def test_sample_gives_the_first_rows(self, shop: Database) -> None:
         assert shop.sample("Order", 2).rows == ((1, 1, 9.5), (2, 1, 20.0))
 
     def test_every_allowed_function_of_this_sqlite_can_be_called(self, shop: Database) -> None:
@@ -153,7 +153,7 @@ class TestErrors:
             ),
         ],
     )
-    def test_sqlites_own_words(
+    def test_sqlites_own_words_reach_the_agent(
         self, shop: Database, sql: str, kind: ErrorKind, message: str
     ) -> None:
         result = shop.query(sql)
@@ -182,7 +182,7 @@ class TestErrors:
 
 
 class TestCaps:
-    def test_rows(self, make: Make) -> None:
+    def test_a_result_of_too_many_rows_is_refused(self, make: Make) -> None:
         path = make(
             "CREATE TABLE t(x)", rows=("INSERT INTO t VALUES (?)", [(i,) for i in range(9)])
         )
@@ -198,7 +198,7 @@ class TestCaps:
         limits = Limits(rows=allowed, bytes=allowed * 100)
         assert Database(path, limits).query("SELECT x FROM t").rows == tuple(numbers)
 
-    def test_bytes(self, make: Make) -> None:
+    def test_a_result_of_too_many_bytes_is_refused(self, make: Make) -> None:
         texts = [("x" * 500,) for _ in range(100)]
         path = make("CREATE TABLE t(x)", rows=("INSERT INTO t VALUES (?)", texts))
         assert Database(path, Limits(bytes=300_000)).query("SELECT x FROM t").ok
@@ -206,7 +206,7 @@ class TestCaps:
         assert over.error_kind == ErrorKind.TOO_LARGE
         assert "more than 40,000 bytes" in over.error
 
-    def test_seconds(self, shop: Database) -> None:
+    def test_a_query_that_takes_too_long_is_ended(self, shop: Database) -> None:
         patient = Database(shop.path, Limits(seconds=0.05))
         endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i FROM n) SELECT max(i) FROM n"
         result = patient.query(endless)
@@ -265,7 +265,7 @@ class TestText:
 
 
 class TestReads:
-    def test_tables_and_columns(self, shop: Database) -> None:
+    def test_what_a_join_reads_is_seen_column_by_column(self, shop: Database) -> None:
         sql = 'SELECT c.name FROM customer c JOIN "order" o ON o.CUSTOMER = c.id WHERE total > 1'
         assert shop.query(sql).reads == {
             ("Customer", "Name"),
@@ -345,7 +345,7 @@ class TestSchema:
     def test_names_in_order_tables_first(self, shop: Database) -> None:
         assert shop.table_names == ("Customer", "Order", "big")
 
-    def test_unknown_table(self, shop: Database) -> None:
+    def test_an_unknown_table_has_no_schema(self, shop: Database) -> None:
         assert shop.schema("nope") is None
 
     def test_views_that_do_not_run_are_left_out(self, make: Make) -> None:
@@ -362,7 +362,7 @@ class TestSchema:
         path = make("CREATE TABLE t (x); CREATE VIRTUAL TABLE words USING fts5(text);")
         assert Database(path).table_names == ("t",)
 
-    def test_strange_names(self, make: Make) -> None:
+    def test_a_name_may_hold_any_character(self, make: Make) -> None:
         name = 'we"ird [table] `x` ?#%'
         path = make(f"CREATE TABLE {quote_identifier(name)} (x)", name="odd name ?#%.sqlite")
         database = Database(path)
@@ -371,26 +371,26 @@ class TestSchema:
 
 
 class TestOpening:
-    def test_missing_file(self, tmp_path: Path) -> None:
+    def test_a_missing_file_is_named(self, tmp_path: Path) -> None:
         with pytest.raises(DatabaseOpenError, match=r"none\.sqlite.*Prepare the data"):
             Database(tmp_path / "none.sqlite")
 
-    def test_folder(self, tmp_path: Path) -> None:
+    def test_a_folder_is_no_database(self, tmp_path: Path) -> None:
         with pytest.raises(DatabaseOpenError, match=str(tmp_path)):
             Database(tmp_path)
 
-    def test_not_a_database(self, tmp_path: Path) -> None:
+    def test_a_text_file_is_no_database(self, tmp_path: Path) -> None:
         path = tmp_path / "text.sqlite"
         path.write_text("not a database " * 100)
         with pytest.raises(DatabaseOpenError, match=r"text\.sqlite.*prepare the data again"):
             Database(path)
 
-    def test_empty_file(self, tmp_path: Path) -> None:
+    def test_an_empty_file_has_no_tables(self, tmp_path: Path) -> None:
         (tmp_path / "empty.sqlite").touch()
         with pytest.raises(DatabaseOpenError, match="no tables"):
             Database(tmp_path / "empty.sqlite")
 
-    def test_truncated_file(self, make: Make) -> None:
+    def test_a_truncated_file_is_damaged(self, make: Make) -> None:
         texts = [("x" * 500,) for _ in range(500)]
         path = make("CREATE TABLE t(x)", rows=("INSERT INTO t VALUES (?)", texts))
         path.write_bytes(path.read_bytes()[:20_000])

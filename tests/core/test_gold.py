@@ -89,7 +89,7 @@ def sizes(gold: Gold) -> list[tuple[int, int]]:
         ("SELECT id FROM big ORDER BY n LIMIT 2", [(2, 2002)]),
     ],
 )
-def test_what_may_move(
+def test_rows_may_swap_where_the_query_leaves_their_order_open(
     database: Database, sql: str, expected: list[tuple[int, int]] | None
 ) -> None:
     found = sizes(build_gold(sql, database.query))

@@ -65,7 +65,7 @@ from sql_env.core.render import (
         ("nullable", "nullable"),
     ],
 )
-def test_cells(value: Any, text: str) -> None:
+def test_a_cell_is_rendered_without_ambiguity(value: Any, text: str) -> None:
     assert render_cell(value) == text
 
 

@@ -187,7 +187,7 @@ def test_binary_is_the_terminal_reward_alone() -> None:
     assert steps == [(0, 0, 0)] * 3 + [(0, 0, 1)]
 
 
-def test_the_declared_ranges() -> None:
+def test_the_ranges_that_are_declared_follow_from_the_values() -> None:
     assert RewardConfig().step_range == (-0.015, 1.15)
     assert RewardConfig().episode_range == (-0.2, 1.25)
     assert RewardConfig.binary().step_range == (0, 1)

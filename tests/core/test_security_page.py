@@ -107,7 +107,7 @@ TESTS_OF = {
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.split("|")[1].strip()[:60])
-def test_a_row_has_tests(row: str) -> None:
+def test_every_row_of_the_page_has_tests(row: str) -> None:
     (named,) = (names for start, names in TESTS_OF.items() if row.startswith(f"| {start}"))
     assert named
     for name in named:

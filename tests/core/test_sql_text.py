@@ -23,7 +23,7 @@ from sql_env.core.sql_text import normalize_sql, parse_select, tables_joined, to
         ("[", "[ "),
     ],
 )
-def test_the_same_query(first: str, second: str) -> None:
+def test_blanks_case_and_comments_make_no_other_query(first: str, second: str) -> None:
     assert normalize_sql(first) == normalize_sql(second)
 
 
@@ -39,7 +39,7 @@ def test_the_same_query(first: str, second: str) -> None:
         ("SELECT É FROM t", "SELECT é FROM t"),  # to SQLite two names
     ],
 )
-def test_another_query(first: str, second: str) -> None:
+def test_another_value_or_name_makes_another_query(first: str, second: str) -> None:
     assert normalize_sql(first) != normalize_sql(second)
 
 
@@ -53,7 +53,7 @@ def test_tokens_are_the_text_without_blanks_and_comments(sql: str) -> None:
     normalize_sql(sql)
 
 
-def test_the_parts_of_an_order_by() -> None:
+def test_an_order_by_is_read_term_by_term() -> None:
     select = parse_select(
         "SELECT a, f(b, c) x FROM t ORDER BY f(b, c) DESC NULLS LAST, 2, n COLLATE nocase LIMIT 3"
     )
@@ -71,7 +71,7 @@ def test_is_distinct_from_does_not_end_the_list() -> None:
     assert select.arms == (("a is distinct from b", "c"),)
 
 
-def test_what_is_no_select() -> None:
+def test_a_values_list_is_no_select() -> None:
     assert parse_select("VALUES (1), (2)") is None
 
 

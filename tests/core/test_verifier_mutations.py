@@ -223,7 +223,7 @@ def _runs(case: Case) -> bool:
     return Database(case.database).query(case.sql).ok
 
 
-def test_spoilt_golds_of_a_small_database(band: Path) -> None:
+def test_spoilt_golds_of_a_small_database_are_refused(band: Path) -> None:
     tally: Counter[str] = Counter()
     for seed in range(6):
         for sql in BAND_QUERIES:
@@ -234,7 +234,7 @@ def test_spoilt_golds_of_a_small_database(band: Path) -> None:
 
 
 @pytest.mark.spider
-def test_spoilt_golds_of_spider(spider_dir: Path) -> None:
+def test_spoilt_golds_of_spider_are_refused(spider_dir: Path) -> None:
     cases = spider_cases(spider_dir)
     rng = random.Random(7)
     special = [c for c in cases if "order by" in c.sql.lower() or "distinct" in c.sql.lower()]
@@ -257,7 +257,7 @@ def embedded_cases() -> list[Case]:
     ]
 
 
-def test_spoilt_golds_of_the_embedded_data() -> None:
+def test_spoilt_golds_of_the_embedded_data_are_refused() -> None:
     rng = random.Random(3)
     tally: Counter[str] = Counter()
     for case in rng.sample(embedded_cases(), 200):

@@ -24,7 +24,7 @@ def compared(make: Maker, before: str, after: str) -> Comparison:
 
 
 class TestCompare:
-    def test_won_and_lost(self, make_episode: Maker) -> None:
+    def test_each_question_is_won_lost_or_unchanged(self, make_episode: Maker) -> None:
         comparison = compared(make_episode, "++--+", "+-++-")
         assert comparison.won == ("q2", "q3")
         assert comparison.lost == ("q1", "q4")
@@ -63,7 +63,7 @@ class TestCompare:
         comparison = compared(make_episode, "++++", "++")
         assert (comparison.n_questions, comparison.only_before, comparison.only_after) == (2, 2, 0)
 
-    def test_nothing_shared(self, make_episode: Maker) -> None:
+    def test_runs_without_a_common_question_are_refused(self, make_episode: Maker) -> None:
         with pytest.raises(ComparisonError, match="no question in common"):
             compare([make_episode("a")], [make_episode("b")])
 

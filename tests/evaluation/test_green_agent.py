@@ -50,7 +50,7 @@ class TestPlan:
         assert len(plan) == 20
         assert len({item.key for item in plan}) == 20
 
-    def test_nothing_to_play(self, music: SQLEnvironment) -> None:
+    def test_an_empty_plan_is_refused(self, music: SQLEnvironment) -> None:
         with pytest.raises(ValueError, match="no questions"):
             plan_episodes([], None, seed=0)
         with pytest.raises(ValueError, match="nothing to play"):
@@ -58,7 +58,7 @@ class TestPlan:
 
 
 class TestResult:
-    def test_numbers(self, music: SQLEnvironment) -> None:
+    def test_the_numbers_are_means_over_the_episodes(self, music: SQLEnvironment) -> None:
         result = evaluate(music, OraclePolicy(music.questions), seed=0)
         assert (result.n_episodes, result.n_completed, result.success_rate) == (4, 4, 1.0)
         assert result.avg_steps == (3 + 3 + 5 + 3) / 4
@@ -67,7 +67,7 @@ class TestResult:
         )
         assert result.avg_reward > 1
 
-    def test_records_everything(self, music: SQLEnvironment) -> None:
+    def test_an_episode_records_everything_about_its_question(self, music: SQLEnvironment) -> None:
         (episode,) = (
             e
             for e in evaluate(music, OraclePolicy(music.questions)).episodes
@@ -93,7 +93,7 @@ class TestResult:
         seen = music.step(SQLAction(action_type="ANSWER", argument="4"))
         assert episode.reward == pytest.approx(seen.reward)
 
-    def test_counts_as_it_goes(self, music: SQLEnvironment) -> None:
+    def test_progress_is_told_after_every_episode(self, music: SQLEnvironment) -> None:
         counted: list[tuple[int, int]] = []
         kept: list[EpisodeResult] = []
         result = evaluate(

@@ -73,10 +73,10 @@ class TestRecovery:
         assert self.failed(make_episode, empty, gold_answer=["Ann"])
         assert not self.failed(make_episode, empty, gold_answer=[])
 
-    def test_no_query_at_all(self, make_episode: Maker) -> None:
+    def test_an_episode_without_a_query_did_not_fail_its_first(self, make_episode: Maker) -> None:
         assert not self.failed(make_episode, make_step("ANSWER", "1"))
 
-    def test_rate(self, make_episode: Maker) -> None:
+    def test_the_rate_is_of_episodes_whose_first_query_failed(self, make_episode: Maker) -> None:
         broken = make_step("QUERY", "SELEC", error="syntax error", error_kind="syntax")
         episodes = [
             make_episode("a", correct=True, steps=(broken, make_step("ANSWER", "1"))),
@@ -103,7 +103,7 @@ class TestReplacedTurns:
 
 
 class TestSummary:
-    def test_counts(self, make_episode: Maker) -> None:
+    def test_steps_errors_and_tokens_are_counted(self, make_episode: Maker) -> None:
         steps = (
             make_step("SAMPLE", "t", operational=0.02, trace={"parsed": True}),
             make_step("QUERY", "x", error="bad", error_kind="syntax", operational=-0.01,
@@ -156,7 +156,7 @@ class TestSummary:
         assert data["success"]["rate"] == 1.0
         assert set(data["by_difficulty"]["easy"]) == {"rate", "low", "high", "n"}
 
-    def test_of_nothing(self) -> None:
+    def test_no_episodes_have_a_summary_too(self) -> None:
         assert summarize([], planned=3).success.rate == 0.0
 
 

@@ -120,7 +120,7 @@ def hostile(run: Run) -> Run:
 class TestReplacedTurns:
     """What guided decoding played instead of what the model wrote."""
 
-    def test_are_in_the_data(self, guided: Run) -> None:
+    def test_the_data_has_original_reason_and_cost(self, guided: Run) -> None:
         (run,) = embedded(render_report([guided]))["runs"]
         assert run["episodes"]["q0"][0]["steps"][0]["replaced"] == {
             "original": "QUERY: SELECT age FROM pets",
@@ -187,15 +187,15 @@ class TestFile:
         assert [curve["name"] for curve in curves] == ["grpo, sft", "grpo, grpo"]
         assert [len(curve["points"]) for curve in curves] == [3, 3]
 
-    def test_nothing_to_report(self, runs: list[Run], tmp_path: Path) -> None:
+    def test_runs_without_episodes_are_refused(self, runs: list[Run], tmp_path: Path) -> None:
         with pytest.raises(RunError, match="no episodes"):
             write_report([replace(runs[0], episodes=())], [], tmp_path / "r.html")
 
-    def test_too_many_runs(self, runs: list[Run], tmp_path: Path) -> None:
+    def test_more_runs_than_fit_are_refused(self, runs: list[Run], tmp_path: Path) -> None:
         with pytest.raises(RunError, match="9 runs do not fit"):
             write_report([runs[0]] * 9, [], tmp_path / "r.html")
 
-    def test_shorten(self) -> None:
+    def test_a_long_text_says_how_long_it_was(self) -> None:
         assert shorten("abc", 3) == "abc"
         assert shorten("abcd", 3) == "abc… (4 characters, the first 3 shown)"
 
@@ -298,7 +298,9 @@ class TestPage:
             ("both_wrong", ["q5", "q6", "q7", "q8", "q9", "q10", "q11"]),
         ],
     )
-    def test_filter_by_outcome(self, opened: Opened, outcome: str, expected: list[str]) -> None:
+    def test_an_outcome_filters_the_list(
+        self, opened: Opened, outcome: str, expected: list[str]
+    ) -> None:
         opened.page.select_option("#filter-outcome", outcome)
         assert opened.listed() == expected
         assert f"{len(expected)} of 12" in opened.page.inner_text("#count")
@@ -308,7 +310,7 @@ class TestPage:
         assert opened.listed() == ["q4"]
         assert opened.page.input_value("#filter-outcome") == "lost"
 
-    def test_filters_combine(self, opened: Opened) -> None:
+    def test_filters_are_all_to_be_met(self, opened: Opened) -> None:
         opened.page.select_option("#filter-difficulty", "hard")
         assert opened.listed() == ["q2", "q5", "q8", "q11"]
         opened.page.select_option("#filter-database", "zoo")
@@ -324,7 +326,7 @@ class TestPage:
         opened.page.keyboard.press("ArrowDown")
         assert "What about q1?" in opened.page.inner_text("#detail")
 
-    def test_dark_and_light(self, opened: Opened) -> None:
+    def test_the_theme_changes_the_colours(self, opened: Opened) -> None:
         background = "getComputedStyle(document.body).backgroundColor"
         light = opened.page.evaluate(background)
         opened.page.click("#theme")
@@ -335,7 +337,9 @@ class TestPage:
         assert opened.page.evaluate("document.documentElement.scrollWidth") <= 390
         opened.page.close()
 
-    def test_one_run_alone(self, browser: Any, runs: list[Run], tmp_path: Path) -> None:
+    def test_one_run_alone_has_no_changes_to_show(
+        self, browser: Any, runs: list[Run], tmp_path: Path
+    ) -> None:
         opened = Opened(browser, runs[:1], tmp_path)
         assert opened.problems == []
         assert not opened.page.is_visible("#changes")

@@ -101,7 +101,7 @@ class TestDamage:
         (episode,) = read_run(folder.path).episodes
         assert episode.correct
 
-    def test_not_a_run(self, tmp_path: Path) -> None:
+    def test_a_folder_that_is_no_run_is_refused(self, tmp_path: Path) -> None:
         with pytest.raises(RunError, match="is not a run: there is no config"):
             read_run(tmp_path)
 
@@ -159,13 +159,13 @@ def test_versions_name_what_is_in_use() -> None:
 
 
 class TestLearningCurve:
-    def test_rows(self, tmp_path: Path) -> None:
+    def test_a_row_that_was_cut_off_is_left_out(self, tmp_path: Path) -> None:
         path = tmp_path / "metrics.jsonl"
         path.write_text('{"step": 1, "reward": 0.5}\n{"step": 2, "rew')
         assert read_learning_curve(tmp_path) == [{"step": 1, "reward": 0.5}]
         assert is_training_run(tmp_path)
 
-    def test_damaged(self, tmp_path: Path) -> None:
+    def test_a_damaged_row_is_refused(self, tmp_path: Path) -> None:
         (tmp_path / "metrics.jsonl").write_text("nonsense\n")
         with pytest.raises(RunError, match=r"metrics\.jsonl is damaged"):
             read_learning_curve(tmp_path)

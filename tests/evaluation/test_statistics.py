@@ -46,7 +46,9 @@ class TestWilson:
             (1, 10, 0.01788, 0.40415),
         ],
     )
-    def test_known_values(self, successes: int, n: int, low: float, high: float) -> None:
+    def test_published_values_are_met(
+        self, successes: int, n: int, low: float, high: float
+    ) -> None:
         rate = wilson(successes, n)
         assert (rate.low, rate.high) == pytest.approx((low, high), abs=5e-5)
 
@@ -75,7 +77,9 @@ class TestNewcombe:
             ((10, 5, 3, 2), -0.35736, 0.17627),
         ],
     )
-    def test_known_values(self, counts: tuple[int, ...], low: float, high: float) -> None:
+    def test_published_values_are_met(
+        self, counts: tuple[int, ...], low: float, high: float
+    ) -> None:
         assert newcombe(*table(*counts)) == pytest.approx((low, high), abs=5e-5)
 
     def test_four_of_four_won_leaves_doubt(self) -> None:
@@ -192,7 +196,7 @@ class TestPermutation:
 
 
 class TestHolm:
-    def test_known_values(self) -> None:
+    def test_published_values_are_met(self) -> None:
         # statsmodels: multipletests(method="holm")
         assert holm([0.01, 0.04, 0.03, 0.005, 0.5]) == pytest.approx([0.04, 0.09, 0.09, 0.025, 0.5])
 

@@ -50,7 +50,7 @@ def test_the_budget_ends_an_episode(music_dir: Path) -> None:
     assert env.get_metrics()["success"] == 0
 
 
-def test_the_question_is_the_rows(music_dir: Path) -> None:
+def test_a_row_must_name_its_question_and_known_rewards(music_dir: Path) -> None:
     with pytest.raises(ValueError, match="lack a question_id"):
         make(music_dir)
     with pytest.raises(ValueError, match="use dense or binary"):

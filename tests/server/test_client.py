@@ -27,7 +27,7 @@ def query(sql: str) -> SQLAction:
 LAST = SQLAction(action_type="ANSWER", argument="@last")
 
 
-def test_an_episode_without_async(music_server: Running) -> None:
+def test_an_episode_is_played_without_async(music_server: Running) -> None:
     with SQLEnvClient(music_server.url).sync() as env:
         first = env.reset(question_id="music_count")
         assert isinstance(first.observation, SQLObservation) and first.reward is None
@@ -95,7 +95,7 @@ def test_a_token_opens_the_door_and_a_missing_one_is_explained(
             SQLEnvClient(server.url, token=token).sync().connect()
 
 
-def test_nobody_at_home(music_server: Running) -> None:
+def test_a_server_that_is_not_there_is_named(music_server: Running) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     client = SQLEnvClient(f"http://127.0.0.1:{port}").sync()

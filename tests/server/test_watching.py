@@ -77,9 +77,9 @@ def test_a_model_is_read_while_it_writes_and_its_folder_is_not_named(
 
 
 def test_what_one_visitor_sees_does_not_depend_on_the_others(
-    serve: Callable[..., Running], warm_model_dir: Path
+    serve: Callable[..., Running], sft_model_dir: Path
 ) -> None:
-    server = serve(policies=(f"model:{warm_model_dir}",))
+    server = serve(policies=(f"model:{sft_model_dir}",))
     (name, *_) = server.get("/web/catalogue").json()["policies"]
     with watch(server, name, "music_count") as alone:
         alone.receive()
@@ -129,7 +129,7 @@ def test_only_so_many_episodes_are_watched(
         assert wire.receive()["type"] == "observation", "who left has made room"
 
 
-def test_who_never_asks_is_let_go(serve: Callable[..., Running]) -> None:
+def test_a_watcher_who_asks_for_nothing_is_closed(serve: Callable[..., Running]) -> None:
     with watch(serve(idle_seconds=0.3), "oracle", "music_count") as wire:
         wire.receive()
         assert wire.receive()["data"]["code"] == "SESSION_IDLE"
@@ -151,7 +151,7 @@ def test_where_the_gold_answer_is_hidden_no_oracle_plays(serve: Callable[..., Ru
         ServerSettings(hide_gold=True, policies=("oracle",))
 
 
-def test_policies_are_loaded_once(serve: Callable[..., Running]) -> None:
+def test_policies_need_a_server_of_one_worker(serve: Callable[..., Running]) -> None:
     server = serve(policies=("random", "constant:7"))
     offered = server.get("/web/catalogue").json()
     assert offered["policies"] == ["random", "constant:7", "oracle"]

@@ -65,7 +65,7 @@ def test_an_archive_cannot_write_elsewhere(tmp_path: Path) -> None:
         assert not Path("/tmp/escaped.json").exists()
 
 
-def test_no_such_source(tmp_path: Path) -> None:
+def test_a_source_that_is_not_there_is_refused(tmp_path: Path) -> None:
     with (
         pytest.raises(SourceError, match="no such folder or archive"),
         opened(tmp_path / "nowhere", "database*"),
@@ -73,7 +73,7 @@ def test_no_such_source(tmp_path: Path) -> None:
         pass
 
 
-def test_no_databases_in_it(tmp_path: Path) -> None:
+def test_a_folder_without_databases_is_refused(tmp_path: Path) -> None:
     with (
         pytest.raises(SourceError, match=r"there is no folder \*_databases"),
         opened(tmp_path, "*_databases"),
@@ -82,7 +82,7 @@ def test_no_databases_in_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", ["not a zip", "cut off", "flipped"])
-def test_a_damaged_archive(tmp_path: Path, damage: str) -> None:
+def test_a_damaged_archive_is_refused(tmp_path: Path, damage: str) -> None:
     archive = zipped(make_spider(tmp_path / "spider"), tmp_path / "spider.zip")
     content = bytearray(archive.read_bytes())
     if damage == "not a zip":

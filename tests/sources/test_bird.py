@@ -14,7 +14,7 @@ from sql_env.sources.prepare import only_databases, prepare_all
 from sql_env.sources.raw import SourceError
 
 
-def test_evidence_and_difficulty(tmp_path: Path) -> None:
+def test_evidence_becomes_the_hint_and_levels_are_translated(tmp_path: Path) -> None:
     records = prepare_all(read_bird(make_bird(tmp_path)), split_by="none").records
     assert [record.hint for record in records[:3]] == [None, "evidence 1", None]
     assert [record.difficulty for record in records[:4]] == ["easy", "medium", "hard", "easy"]
@@ -44,7 +44,7 @@ def test_without_a_label_the_difficulty_is_computed(tmp_path: Path) -> None:
     assert by_id["shop-006"] == "hard"
 
 
-def test_unknown_difficulty(tmp_path: Path) -> None:
+def test_an_unknown_difficulty_is_refused(tmp_path: Path) -> None:
     make_bird(tmp_path)
     records = json.loads((tmp_path / "dev.json").read_text())
     records[2]["difficulty"] = "devilish"
@@ -63,12 +63,12 @@ def test_gold_that_does_not_run_is_left_out(tmp_path: Path) -> None:
     assert [item.question_id for item in prepared.left_out] == ["shop-002"]
 
 
-def test_another_layout(tmp_path: Path) -> None:
+def test_another_layout_is_refused_with_what_was_looked_for(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="not BIRD's layout: looked for dev_databases/"):
         read_bird(tmp_path)
 
 
-def test_some_databases_only(tmp_path: Path) -> None:
+def test_a_database_that_is_not_there_is_refused(tmp_path: Path) -> None:
     source = read_bird(make_bird(tmp_path))
     assert only_databases(source, None) == source
     with pytest.raises(SourceError, match=r"no file of the database 'shpo'.* It has: shop"):

@@ -127,7 +127,7 @@ def test_a_server_without_ranges_begins_anew(server: Server, tmp_path: Path) -> 
     assert fetch(archive(server.url()), tmp_path).read_bytes() == CONTENT
 
 
-def test_a_complete_part_is_used(server: Server, tmp_path: Path) -> None:
+def test_a_complete_part_is_not_downloaded_again(server: Server, tmp_path: Path) -> None:
     (tmp_path / "archive.zip.part").write_bytes(CONTENT)
     assert fetch(archive(server.url()), tmp_path).read_bytes() == CONTENT
     assert server.requests == [f"bytes={len(CONTENT)}-"]
@@ -153,7 +153,7 @@ def test_the_next_address_is_tried(server: Server, tmp_path: Path, first: str, r
     assert not (tmp_path / "other" / "archive.zip").exists()
 
 
-def test_offline(tmp_path: Path) -> None:
+def test_without_a_network_every_address_and_the_way_around_are_named(tmp_path: Path) -> None:
     with pytest.raises(DownloadError) as caught:
         fetch(archive("http://127.0.0.1:9/archive.zip"), tmp_path)
     text = str(caught.value)

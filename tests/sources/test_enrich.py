@@ -43,7 +43,9 @@ def record_of(sql: str, path: Path) -> QuestionRecord:
         ("SELECT CAST('a' AS BLOB)", "x'61'", "string"),
     ],
 )
-def test_answer_and_type(shop: Path, sql: str, answer: Any, kind: str) -> None:
+def test_the_answer_has_the_type_of_its_result(
+    shop: Path, sql: str, answer: Any, kind: str
+) -> None:
     record = record_of(sql, shop)
     assert (record.gold_answer, record.answer_type) == (answer, kind)
     assert type(record.gold_answer) is type(answer)
@@ -67,7 +69,7 @@ def test_hardness_is_computed_where_no_label_is_given(shop: Path) -> None:
     assert record_of("SELECT name, price FROM product", shop).difficulty == "medium"
 
 
-def test_text_that_is_not_utf8(tmp_path: Path) -> None:
+def test_text_that_is_not_utf8_can_be_written(tmp_path: Path) -> None:
     path = make_database(tmp_path / "shop.sqlite")
     connection = sqlite3.connect(path)
     connection.execute("UPDATE product SET name = CAST(x'636166e9' AS TEXT) WHERE id = 1")
@@ -88,7 +90,7 @@ def test_gold_that_does_not_run_is_named(shop: Path) -> None:
     assert record_of("SELECT count(*) FROM product", shop).gold_answer == 3
 
 
-def test_unknown_database(shop: Path) -> None:
+def test_an_unknown_database_is_refused_with_those_there_are(shop: Path) -> None:
     with pytest.raises(SourceError, match=r"unknown database 'shp'\. There are: shop"):
         enrich([raw("SELECT 1", "shp")], {"shop": shop})
 
@@ -100,7 +102,7 @@ def test_a_file_that_is_no_database(tmp_path: Path) -> None:
         enrich([raw("SELECT 1")], {"shop": path})
 
 
-def test_a_database_cut_off(tmp_path: Path) -> None:
+def test_a_database_cut_off_is_refused(tmp_path: Path) -> None:
     rows = ", ".join(f"({n}, 1, 'day {n}')" for n in range(10, 2000))
     path = make_database(tmp_path / "shop.sqlite", f"{SHOP} INSERT INTO sale VALUES {rows};")
     path.write_bytes(path.read_bytes()[: 4096 * 4])
@@ -124,7 +126,7 @@ def test_a_database_without_tables(tmp_path: Path) -> None:
         open_checked(path)
 
 
-def test_a_database_in_use(tmp_path: Path) -> None:
+def test_a_database_with_unwritten_changes_is_refused(tmp_path: Path) -> None:
     path = make_database(tmp_path / "shop.sqlite")
     connection = sqlite3.connect(path)
     connection.execute("PRAGMA journal_mode = WAL")

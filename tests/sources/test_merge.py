@@ -45,7 +45,7 @@ def test_the_added_questions_are_a_split_of_their_own_and_can_be_played(
     assert json.loads((target / "manifest.json").read_text())["questions"]["worlds"] == 4
 
 
-def test_adding_twice_replaces(source: Path, target: Path) -> None:
+def test_adding_twice_replaces_the_split(source: Path, target: Path) -> None:
     add_dataset(source, target, "worlds")
     add_dataset(source, target, "worlds")
     assert len(load_questions(target / "questions")) == 8

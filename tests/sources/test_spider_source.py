@@ -37,7 +37,7 @@ def test_labels_are_used_where_there_are_some(tmp_path: Path) -> None:
     assert by_id["shop-004"] == "easy"
 
 
-def test_labels_that_do_not_fit(tmp_path: Path) -> None:
+def test_hardness_labels_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     make_spider(tmp_path)
     write_json(tmp_path / "hardness.json", {"dev": ["easy"]})
     with pytest.raises(SourceError, match=r"1 labels for the 10 questions of dev.json"):
@@ -64,12 +64,12 @@ def test_kaggledbqa_with_only_the_two_halves(tmp_path: Path) -> None:
     assert len(read_spider(tmp_path).questions) == 2 * len(SHOP_QUESTIONS)
 
 
-def test_another_layout(tmp_path: Path) -> None:
+def test_another_layout_is_refused_with_what_was_looked_for(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="not Spider's layout: looked for database/"):
         read_spider(tmp_path)
 
 
-def test_malformed_questions(tmp_path: Path) -> None:
+def test_malformed_json_is_refused_with_its_line(tmp_path: Path) -> None:
     make_spider(tmp_path)
     (tmp_path / "dev.json").write_text('[\n{"db_id": "store"\n]')
     with pytest.raises(QuestionLoadError, match=r"dev.json, line 3, column 1: malformed JSON"):
@@ -77,7 +77,7 @@ def test_malformed_questions(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("field", ["db_id", "question", "query"])
-def test_record_without_a_field(tmp_path: Path, field: str) -> None:
+def test_a_record_without_a_field_is_refused(tmp_path: Path, field: str) -> None:
     make_spider(tmp_path)
     records = json.loads((tmp_path / "dev.json").read_text())
     del records[3][field]
@@ -95,12 +95,12 @@ def test_a_core_database_that_is_not_there(tmp_path: Path) -> None:
         prepare_spider(read_spider(tmp_path), databases=["shop"])
 
 
-def test_hold_out_without_wide(tmp_path: Path) -> None:
+def test_hold_out_asks_for_wide(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="add --wide"):
         prepare_spider(read_spider(make_spider(tmp_path)), databases=["store"], hold_out=5)
 
 
-def test_rl_without_wide(tmp_path: Path) -> None:
+def test_rl_asks_for_wide(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match=r"^--rl takes its questions .*: add --wide"):
         prepare_spider(read_spider(make_spider(tmp_path)), databases=["store"], rl=5)
 
@@ -183,7 +183,7 @@ def test_rl_core_questions_share_no_gold_with_those_to_train_on(tmp_path: Path) 
     assert golds[0].isdisjoint(golds[1])
 
 
-def test_too_much_in_rl_core(tmp_path: Path) -> None:
+def test_rl_core_leaves_something_to_train_on(tmp_path: Path) -> None:
     source = read_spider(make_shops(tmp_path))
     with pytest.raises(SourceError, match=r"^--rl-core 100000 leaves nothing of the \d+ .* less"):
         prepare_spider(source, databases=["core"], rl_core=100_000)
@@ -191,7 +191,7 @@ def test_too_much_in_rl_core(tmp_path: Path) -> None:
         prepare_spider(source, databases=["core"], rl_core=3, split_by="none")
 
 
-def test_too_many_for_dagger(tmp_path: Path) -> None:
+def test_more_for_dagger_than_there_is_are_refused(tmp_path: Path) -> None:
     source = read_spider(make_shops(tmp_path))
     with pytest.raises(SourceError, match=r"^--dagger 100000: .* ask for fewer"):
         prepare_spider(source, databases=["core"], wide=True, dagger=100_000)
@@ -333,7 +333,7 @@ class TestSpiderItself:
         core = prepare_spider(spider).records
         assert core == part(prepared, "train") + part(prepared, "eval")
 
-    def test_split_by_database(self, spider: Source) -> None:
+    def test_split_by_database_shares_no_database(self, spider: Source) -> None:
         split = prepare_spider(spider, split_by="database")
         train, held = (
             {record.database_name for record in part(split, name)} for name in ("train", "eval")

@@ -137,7 +137,7 @@ def test_held_out_databases_share_no_query_with_the_rest() -> None:
         assert ("twin" in chosen) == ("db0" in chosen)
 
 
-def test_too_much_to_hold_out() -> None:
+def test_more_to_hold_out_than_there_is_are_refused() -> None:
     with pytest.raises(SourceError, match="ask for fewer"):
         hold_out_databases(many(), at_least=1000, seed=1)
     alike = [record(n, f"db{n}", "SELECT 1", "easy") for n in range(20)]

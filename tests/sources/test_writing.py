@@ -116,7 +116,9 @@ def write_elsewhere(source: Path, out: Path, **options) -> subprocess.CompletedP
     )
 
 
-def test_a_file_that_may_not_grow(tmp_path: Path, source: Source, prepared: Prepared) -> None:
+def test_where_a_file_may_not_grow_nothing_is_changed(
+    tmp_path: Path, source: Source, prepared: Prepared
+) -> None:
     out = write_dataset(tmp_path / "out", prepared.records, source.databases, {})
     before = snapshot(tmp_path)
 
@@ -129,7 +131,7 @@ def test_a_file_that_may_not_grow(tmp_path: Path, source: Source, prepared: Prep
     assert snapshot(tmp_path) == before
 
 
-def test_a_full_disk(tmp_path: Path, source: Source) -> None:
+def test_on_a_full_disk_nothing_is_changed(tmp_path: Path, source: Source) -> None:
     disk = tmp_path / "disk"
     disk.mkdir()
     if (

@@ -25,7 +25,7 @@ from sql_env.sql.hardness import HardnessError, count_components, hardness, pars
         ("SELECT a.x FROM a JOIN b ON a.i = b.i GROUP BY a.x ORDER BY count(*) LIMIT 1", "extra"),
     ],
 )
-def test_levels(sql: str, level: str) -> None:
+def test_a_query_has_spiders_level(sql: str, level: str) -> None:
     assert hardness(sql) == level
 
 
@@ -46,7 +46,7 @@ def test_levels(sql: str, level: str) -> None:
         ("SELECT x FROM a WHERE EXISTS (SELECT 1 FROM b)", (1, 1, 0)),
     ],
 )
-def test_components(sql: str, counts: tuple[int, int, int]) -> None:
+def test_the_components_are_counted_as_spider_does(sql: str, counts: tuple[int, int, int]) -> None:
     found = count_components(parse_query(sql))
     assert (found.clauses, found.nested, found.extras) == counts
 

@@ -97,7 +97,7 @@ def test_every_preset_holds_together(name: str) -> None:
     assert GRPOConfig.preset(name) != GRPOConfig()
 
 
-def test_the_colab_preset() -> None:
+def test_the_colab_preset_fits_a_free_gpu() -> None:
     config = GRPOConfig.preset("colab")
     assert (config.model_name, config.num_generations, config.step_budget) == (
         "Qwen/Qwen3-0.6B",
@@ -139,7 +139,9 @@ def test_files_of_every_kind_say_the_same(name: str, tmp_path: Path) -> None:
         ("run.toml", "[sft]\nepochs = 1", "no setting 'epochs'"),
     ],
 )
-def test_a_bad_file_is_named(name: str, text: str, complaint: str, tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_parsed_is_named(
+    name: str, text: str, complaint: str, tmp_path: Path
+) -> None:
     (tmp_path / name).write_text(text)
     with pytest.raises(ConfigError, match=r"run\.") as caught:
         GRPOConfig.from_file(tmp_path / name)

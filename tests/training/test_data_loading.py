@@ -124,7 +124,7 @@ def test_an_old_name_of_a_split_is_answered_by_the_new_one(tiny_config: MakeConf
         load_training_questions(tiny_config(), "train+reserve*7")
 
 
-def test_weights_of_splits() -> None:
+def test_a_split_may_have_a_weight() -> None:
     assert split_weights("train*4+wide") == {"train": 4, "wide": 1}
     assert split_weights("eval") == {"eval": 1}
 

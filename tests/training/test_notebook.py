@@ -20,12 +20,12 @@ NOTEBOOK = CHECKOUT / "notebooks" / "train_grpo.ipynb"
 @pytest.mark.slow
 def test_the_notebook_runs_in_one_click(
     tiny_config: Callable[..., GRPOConfig],
-    warm_model_dir: Path,
+    sft_model_dir: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     config = tiny_config(
-        model_name=str(warm_model_dir),
+        model_name=str(sft_model_dir),
         max_steps=2,
         evaluate_every=2,
         sft={"trl": {"max_steps": 2}},

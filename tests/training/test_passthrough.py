@@ -41,7 +41,7 @@ def test_a_field_of_trl_reaches_it(setting: str, field: str, value: object) -> N
     assert getattr(theirs, field) == value
 
 
-def test_fields_of_sft_reach_it() -> None:
+def test_fields_of_sft_trl_reach_sfts_configuration() -> None:
     config = GRPOConfig.load("cpu", settings=["sft.trl.weight_decay=0.1", "sft.trl.save_steps=7"])
     theirs = config.to_trl_sft("demonstrations")
     assert (theirs.weight_decay, theirs.save_steps) == (0.1, 7)
@@ -82,11 +82,11 @@ def test_what_trl_would_not_take_is_one_line(setting: str, complaint: str, tmp_p
 
 
 def test_trls_trainers_run_with_fields_of_their_own(
-    tiny_config: MakeConfig, warm_model_dir: Path
+    tiny_config: MakeConfig, sft_model_dir: Path
 ) -> None:
     """Another optimiser, another loss and a schedule, in both stages."""
     config = tiny_config(
-        model_name=str(warm_model_dir),
+        model_name=str(sft_model_dir),
         max_steps=2,
         trl={
             "optim": "adafactor",
@@ -120,7 +120,7 @@ def test_a_conflict_is_found_when_the_config_is_used_in_python(tiny_config: Make
 
 
 def test_the_hub_gets_the_model_and_the_run_stays_as_it_was(
-    tiny_config: MakeConfig, warm_model_dir: Path, monkeypatch: pytest.MonkeyPatch
+    tiny_config: MakeConfig, sft_model_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Only the network is replaced: what transformers would send is looked at."""
     sent: list[set[str]] = []
@@ -135,7 +135,7 @@ def test_the_hub_gets_the_model_and_the_run_stays_as_it_was(
 
     monkeypatch.setattr("transformers.trainer.hf_api", Hub)
     config = tiny_config(
-        model_name=str(warm_model_dir),
+        model_name=str(sft_model_dir),
         max_steps=1,
         save_steps=1,
         trl={"push_to_hub": True, "hub_model_id": "me/model", "hub_always_push": True},

@@ -26,10 +26,10 @@ CLOCKS = ("step_time", "seconds/")
 
 
 @pytest.fixture
-def config(tiny_config: MakeConfig, warm_model_dir: Path) -> GRPOConfig:
+def config(tiny_config: MakeConfig, sft_model_dir: Path) -> GRPOConfig:
     """Four steps of eight episodes, on a model that succeeds now and then."""
     return tiny_config(
-        model_name=str(warm_model_dir),
+        model_name=str(sft_model_dir),
         max_new_tokens=16,
         step_budget=4,
         num_generations=4,

@@ -15,11 +15,11 @@ from sql_env.training.run_log import RunLog
 
 
 def test_tensorboard_gets_the_metrics_of_the_run_folder(
-    tiny_config: Callable[..., GRPOConfig], warm_model_dir: Path
+    tiny_config: Callable[..., GRPOConfig], sft_model_dir: Path
 ) -> None:
     accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
     config = tiny_config(
-        model_name=str(warm_model_dir),
+        model_name=str(sft_model_dir),
         max_steps=2,
         trl={"report_to": "tensorboard"},
     )
@@ -38,10 +38,10 @@ def test_tensorboard_gets_the_metrics_of_the_run_folder(
 
 
 def test_turns_that_are_cut_off_are_counted_wherever_they_stand(
-    tiny_config: Callable[..., GRPOConfig], warm_model_dir: Path
+    tiny_config: Callable[..., GRPOConfig], sft_model_dir: Path
 ) -> None:
     config = tiny_config(
-        model_name=str(warm_model_dir),
+        model_name=str(sft_model_dir),
         max_new_tokens=8,
         max_steps=2,
         trl={"log_completions": True},

@@ -22,9 +22,9 @@ MakeConfig = Callable[..., GRPOConfig]
 
 
 @pytest.fixture
-def run(tiny_config: MakeConfig, warm_model_dir: Path) -> RunLog:
+def run(tiny_config: MakeConfig, sft_model_dir: Path) -> RunLog:
     """A run of two steps, with a whole checkpoint at its end."""
-    config = tiny_config(model_name=str(warm_model_dir), max_steps=2, save_steps=2)
+    config = tiny_config(model_name=str(sft_model_dir), max_steps=2, save_steps=2)
     run_training_with_metrics(build_trainer(config, *load_for_training(config)), config)
     return RunLog(config.output_dir)
 
@@ -85,10 +85,10 @@ class Interrupt(TrainerCallback):  # type: ignore[misc]
 
 
 def test_a_stage_of_sft_goes_on_with_another_learning_rate(
-    tiny_config: MakeConfig, warm_model_dir: Path
+    tiny_config: MakeConfig, sft_model_dir: Path
 ) -> None:
     fields = {"max_steps": 3, "save_steps": 2, "logging_steps": 1, "lr_scheduler_type": "constant"}
-    config = tiny_config(model_name=str(warm_model_dir), sft={"trl": {**fields, "warmup_steps": 0}})
+    config = tiny_config(model_name=str(sft_model_dir), sft={"trl": {**fields, "warmup_steps": 0}})
     with pytest.raises(KeyboardInterrupt):
         train_sft(config, *load_for_training(config), callbacks=[Interrupt()])
     other = replace(config, sft=replace(config.sft, learning_rate=7e-4))

@@ -32,11 +32,11 @@ def test_each_refuses_episodes_it_knows_nothing_about(function: Callable[..., An
         function(["a"])
 
 
-def test_a_value_is_missing() -> None:
+def test_a_missing_value_is_refused() -> None:
     with pytest.raises(ValueError, match="1 values of 'progress' for 2 completions"):
         rewards.reward_progress(["a", "b"], progress=[0.5])
 
 
-def test_the_examples_run() -> None:
+def test_the_examples_of_the_docstrings_are_true() -> None:
     outcome = doctest.testmod(rewards)
     assert outcome.attempted == 3 and outcome.failed == 0

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 import torch
+from small_models import ONE_THREAD, as_options
 from typer.testing import CliRunner
 
 from sql_env.cli import app
@@ -46,7 +46,7 @@ SETTINGS = {
 def launch(*words: str) -> None:
     done = subprocess.run(
         [*LAUNCH, "train", *words],
-        env={**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"},
+        env=ONE_THREAD,
         capture_output=True,
         text=True,
         check=False,
@@ -61,16 +61,15 @@ def weights(folder: Path | str) -> dict[str, torch.Tensor]:
 
 
 def test_a_sharded_run_steps_evaluates_saves_and_resumes(
-    warm_model_dir: Path, tiny_dataset: Dataset, tmp_path: Path
+    sft_model_dir: Path, tiny_dataset: Dataset, tmp_path: Path
 ) -> None:
     run = tmp_path / "run"
-    values = {**SETTINGS, "model_name": warm_model_dir}
-    settings = [part for name, value in values.items() for part in ("--set", f"{name}={value}")]
+    settings = as_options(SETTINGS | {"model_name": sft_model_dir})
     launch("--dataset", str(tiny_dataset.db_dir.parent), "--out", str(run), *settings)
     log = RunLog(run)
     (checkpoint,) = log.checkpoints()
     assert list(checkpoint.glob("pytorch_model_fsdp_0/*.distcp")), "the weights were not cut up"
-    first, start = weights(run / "model"), weights(warm_model_dir)
+    first, start = weights(run / "model"), weights(sft_model_dir)
     assert any(not torch.equal(first[name], start[name]) for name in start)
 
     launch("--resume", str(run), "--set", "max_steps=2", "--set", "learning_rate=2e-3")

@@ -34,10 +34,10 @@ class Interrupt(TrainerCallback):  # type: ignore[misc]
 
 
 @pytest.fixture
-def config(tiny_config: MakeConfig, warm_model_dir: Path) -> GRPOConfig:
+def config(tiny_config: MakeConfig, sft_model_dir: Path) -> GRPOConfig:
     """Three steps an epoch, and an end in the middle of the third."""
     return tiny_config(
-        model_name=str(warm_model_dir),
+        model_name=str(sft_model_dir),
         sft={
             "split": "train*2",
             "per_device_train_batch_size": 4,

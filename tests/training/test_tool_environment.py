@@ -18,7 +18,7 @@ from sql_env.training.tool_environment import SQLToolEnvironment
 os.environ["TRL_EXPERIMENTAL_SILENCE"] = "1"
 
 
-def test_an_episode_by_tools(tiny_config: Callable[..., GRPOConfig]) -> None:
+def test_an_episode_is_played_by_tools(tiny_config: Callable[..., GRPOConfig]) -> None:
     config = tiny_config(step_budget=5)
     environment = SQLToolEnvironment(config)
     row = load_question_prompts(config)[0]

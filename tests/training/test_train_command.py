@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -11,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from small_models import ONE_THREAD, SHORT_RUN, as_options
 from typer.testing import CliRunner
 
 from sql_env.cli import app
@@ -21,27 +21,12 @@ from sql_env.training.pipeline import build_trainer, run_training_with_metrics
 from sql_env.training.run_log import RunLog
 
 MakeConfig = Callable[..., GRPOConfig]
-SETTINGS = {
-    "max_new_tokens": 16,
-    "max_context_tokens": 1024,
-    "step_budget": 4,
-    "num_generations": 2,
-    "per_device_train_batch_size": 4,
-    "gradient_accumulation_steps": 1,
-    "learning_rate": 1e-3,
-    "logging_steps": 1,
-    "save_steps": 2,
-    "device": "cpu",
-}
-# One thread each: results repeat to the last bit, and the two cores are left to others.
-ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
 
 
 @pytest.fixture
-def arguments(warm_model_dir: Path, tiny_dataset: Dataset, tmp_path: Path) -> list[str]:
-    values = {**SETTINGS, "model_name": warm_model_dir}
-    settings = [part for name, value in values.items() for part in ("--set", f"{name}={value}")]
+def arguments(sft_model_dir: Path, tiny_dataset: Dataset, tmp_path: Path) -> list[str]:
     folder = tiny_dataset.db_dir.parent
+    settings = as_options(SHORT_RUN | {"model_name": sft_model_dir})
     return ["--dataset", str(folder), "--out", str(tmp_path / "run"), *settings]
 
 
@@ -50,7 +35,7 @@ def test_a_killed_run_goes_on_as_if_nothing_had_happened(
 ) -> None:
     log = RunLog(tmp_path / "run")
     command = [sys.executable, "-m", "sql_env", "train"]
-    with subprocess.Popen([*command, *arguments, "--set", "max_steps=500"], env=ENVIRONMENT) as run:
+    with subprocess.Popen([*command, *arguments, "--set", "max_steps=500"], env=ONE_THREAD) as run:
         deadline = time.monotonic() + 300
         # Past a checkpoint and into steps that are lost with the process.
         while not (log.last_checkpoint() and len(log.metrics()) >= 5):
@@ -64,7 +49,7 @@ def test_a_killed_run_goes_on_as_if_nothing_had_happened(
     (log.path / "checkpoint-499").mkdir()
     subprocess.run(
         [*command, "--resume", str(log.path), "--set", f"max_steps={wanted}"],
-        env=ENVIRONMENT,
+        env=ONE_THREAD,
         check=True,
     )
 
@@ -109,7 +94,7 @@ def test_two_processes_share_a_round_and_write_one_report(
             "--set",
             f"engine={engine}",
         ],
-        env=ENVIRONMENT,
+        env=ONE_THREAD,
         capture_output=True,
         text=True,
         check=False,
@@ -122,7 +107,7 @@ def test_two_processes_share_a_round_and_write_one_report(
     assert [row["step"] for row in rows] == [1, 2]
     for process in ("transcripts.jsonl", "transcripts-1.jsonl"):
         lines = (log.path / process).read_text().splitlines()
-        assert len(lines) == 2 * SETTINGS["per_device_train_batch_size"]  # type: ignore[operator]
+        assert len(lines) == 2 * SHORT_RUN["per_device_train_batch_size"]  # type: ignore[operator]
     for row in rows:
         played = [item for item in episodes if item["step"] == row["step"]]
         rewards = [sum(sum(step["reward"]) for step in item["steps"]) for item in played]
@@ -177,9 +162,9 @@ def test_what_a_user_gets_wrong_is_said_in_one_line(
 
 
 def test_a_run_without_a_checkpoint_cannot_be_resumed(
-    tiny_config: MakeConfig, warm_model_dir: Path, tmp_path: Path
+    tiny_config: MakeConfig, sft_model_dir: Path, tmp_path: Path
 ) -> None:
-    config = tiny_config(model_name=str(warm_model_dir))
+    config = tiny_config(model_name=str(sft_model_dir))
     RunLog(config.output_dir).begin(config)
     outcome = CliRunner().invoke(app, ["train", "--resume", config.output_dir])
     assert outcome.exit_code == 2

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import signal
 import subprocess
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from small_models import ONE_THREAD, SHORT_RUN, as_options
 from typer.testing import CliRunner
 
 from sql_env.cli import app
@@ -21,7 +21,7 @@ from sql_env.questions import Dataset
 from sql_env.training.run_log import RunLog
 
 CLOCKS = ("step_time", "seconds/")
-SETTINGS = {
+SETTINGS = SHORT_RUN | {
     "sft.first": "true",
     "sft.split": "train*4",
     "sft.per_device_train_batch_size": 4,
@@ -30,19 +30,7 @@ SETTINGS = {
     "sft.trl.logging_steps": 1,
     "sft.trl.save_steps": 4,
     "max_steps": 6,
-    "max_new_tokens": 16,
-    "max_context_tokens": 1024,
-    "step_budget": 4,
-    "num_generations": 2,
-    "per_device_train_batch_size": 4,
-    "gradient_accumulation_steps": 1,
-    "learning_rate": 1e-3,
-    "logging_steps": 1,
-    "save_steps": 2,
-    "device": "cpu",
 }
-# One thread each: results repeat to the last bit, and the two cores are left to others.
-ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -56,9 +44,8 @@ def one_thread() -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def arguments(warm_model_dir: Path, tiny_dataset: Dataset) -> list[str]:
-    values = {**SETTINGS, "model_name": warm_model_dir}
-    settings = [part for name, value in values.items() for part in ("--set", f"{name}={value}")]
+def arguments(sft_model_dir: Path, tiny_dataset: Dataset) -> list[str]:
+    settings = as_options(SETTINGS | {"model_name": sft_model_dir})
     return ["--dataset", str(tiny_dataset.db_dir.parent), *settings]
 
 
@@ -79,7 +66,7 @@ def sql_env(*words: str) -> str:
 def kill_when(moment: Callable[[], bool], *words: str) -> None:
     """Run `sql-env train …` in a process of its own and kill it at that moment."""
     command = [sys.executable, "-m", "sql_env", "train", *words]
-    with subprocess.Popen(command, env=ENVIRONMENT, stdout=subprocess.DEVNULL) as run:
+    with subprocess.Popen(command, env=ONE_THREAD, stdout=subprocess.DEVNULL) as run:
         deadline = time.monotonic() + 300
         while not moment():
             assert run.poll() is None, "the run ended by itself"

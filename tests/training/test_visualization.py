@@ -50,9 +50,9 @@ class Recorder:
         self.episodes.append((title, episode))
 
 
-def test_everything_comes_when_it_should(tiny_config: MakeConfig, warm_model_dir: Path) -> None:
+def test_everything_comes_when_it_should(tiny_config: MakeConfig, sft_model_dir: Path) -> None:
     config = tiny_config(
-        model_name=str(warm_model_dir),
+        model_name=str(sft_model_dir),
         max_steps=4,
         evaluate_every=2,
         evaluate_episodes=3,
@@ -92,12 +92,12 @@ def test_everything_comes_when_it_should(tiny_config: MakeConfig, warm_model_dir
 
 
 def test_watching_does_not_change_the_training(
-    tiny_config: MakeConfig, warm_model_dir: Path, tmp_path: Path
+    tiny_config: MakeConfig, sft_model_dir: Path, tmp_path: Path
 ) -> None:
     rewards = []
     for name in ("watched", "alone"):
         config = tiny_config(
-            model_name=str(warm_model_dir),
+            model_name=str(sft_model_dir),
             output_dir=str(tmp_path / name),
             max_steps=3,
             evaluate_every=1,
@@ -113,7 +113,7 @@ def test_watching_does_not_change_the_training(
     assert rewards[0] == rewards[1]
 
 
-def test_an_episode_reads_well(tiny_config: MakeConfig) -> None:
+def test_an_episode_shows_question_actions_and_title_in_80_columns(tiny_config: MakeConfig) -> None:
     episode = sample_random_baseline(tiny_config(seed=3)).episodes[0]
     console = Console(file=io.StringIO(), width=80)
     console.print(episode_panel("step 50", episode))
@@ -125,10 +125,10 @@ def test_an_episode_reads_well(tiny_config: MakeConfig) -> None:
     assert max(map(len, text.splitlines())) <= 80
 
 
-def test_what_was_learned_comes_first(tiny_config: MakeConfig, warm_model_dir: Path) -> None:
+def test_what_was_learned_comes_first(tiny_config: MakeConfig, sft_model_dir: Path) -> None:
     import dataclasses
 
-    config = tiny_config(model_name=str(warm_model_dir))
+    config = tiny_config(model_name=str(sft_model_dir))
     model, tokenizer = load_for_training(config)
     questions = load_training_questions(config, "eval")
     before = evaluate_model(config, model, tokenizer, questions).episodes

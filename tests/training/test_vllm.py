@@ -67,13 +67,13 @@ def at(url: str) -> dict[str, object]:
 def test_ranks_play_through_a_server(
     launch: list[str],
     ranks: int,
-    warm_model_dir: Path,
+    sft_model_dir: Path,
     tiny_dataset: Dataset,
     tmp_path: Path,
 ) -> None:
     run = tmp_path / "run"
-    with serving(warm_model_dir) as server:
-        done = train_with(launch, at(server.url), warm_model_dir, tiny_dataset, run)
+    with serving(sft_model_dir) as server:
+        done = train_with(launch, at(server.url), sft_model_dir, tiny_dataset, run)
     assert done.returncode == 0, done.stderr[-3000:]
     log = RunLog(run)
 
@@ -81,7 +81,7 @@ def test_ranks_play_through_a_server(
     assert server.updates == 2
     assert {answer.updates for answer in server.answered} == {1, 2}
     trained = weights(run / "model")
-    start = weights(warm_model_dir)
+    start = weights(sft_model_dir)
     served = dict(server.served.model.named_parameters())
     changed = [n for n in served if not torch.allclose(served[n], start[n])]
     assert changed, "the second round was played with the first weights"
@@ -109,15 +109,15 @@ def test_ranks_play_through_colocated_engines(
     launch: list[str],
     ranks: int,
     together: int,
-    warm_model_dir: Path,
+    sft_model_dir: Path,
     tiny_dataset: Dataset,
     tmp_path: Path,
 ) -> None:
     run = tmp_path / "run"
     vllm: dict[str, object] = {"mode": "colocate", "tensor_parallel_size": together}
-    done = train_with(launch, vllm, warm_model_dir, tiny_dataset, run)
+    done = train_with(launch, vllm, sft_model_dir, tiny_dataset, run)
     assert done.returncode == 0, done.stderr[-3000:]
-    tokenizer = ServedModel(warm_model_dir).tokenizer
+    tokenizer = ServedModel(sft_model_dir).tokenizer
     wrote_in = []
     for rank in range(ranks):
         first, *wrote = rows_of(tmp_path / f"rank-{rank}.jsonl")
@@ -161,11 +161,11 @@ def check_correction(rows: list[dict[str, Any]]) -> None:
 
 
 def test_a_server_that_does_not_answer_is_one_line(
-    warm_model_dir: Path, tiny_dataset: Dataset, tmp_path: Path
+    sft_model_dir: Path, tiny_dataset: Dataset, tmp_path: Path
 ) -> None:
     nobody = f"http://127.0.0.1:{free_port()}"
     vllm = at(nobody) | {"server_timeout": 0.1}
-    done = train_with(ALONE, vllm, warm_model_dir, tiny_dataset, tmp_path / "run")
+    done = train_with(ALONE, vllm, sft_model_dir, tiny_dataset, tmp_path / "run")
     assert done.returncode == 2
     last = done.stderr.strip().splitlines()[-1]
     assert f"trl.use_vllm: The vLLM server can't be reached at {nobody}" in last
