@@ -8,6 +8,7 @@ Tables, because terminal text reads badly in a page and is half again as long.
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,8 +22,7 @@ PAGE = Path(__file__).resolve().parent.parent / "docs" / "cli.md"
 INTRODUCTION = """\
 # Command line
 
-What each command's `--help` says. The page is generated (`python scripts/write_cli_reference.py`),
-and a test keeps it true.
+What each command's `--help` says.
 
 **For scripts.** `--json` prints numbers instead of tables (`eval`, `compare`, `data stats`,
 `data validate`), and `play --record FILE` appends the episode as one JSON line. Bars and colours
@@ -35,38 +35,59 @@ appear in a terminal only; bars and errors go to stderr, results to stdout.
 | 2 | the command was given something it cannot use; the message says what and what to do next |
 | 130 | interrupted; what was done is kept, and `--resume` goes on |
 
-**Completion.** `sql-env --install-completion` installs it for the shell you are in (bash, zsh, fish
-or PowerShell); `sql-env --show-completion` prints it instead.
+**Completion.** `sql-env --install-completion` installs it for the shell you are in.
 """
+SHORT = {
+    r"<(?:list\[)?str\]?>": "TEXT",
+    r"<(?:list\[)?[Pp]ath\]?>": "PATH",
+    r"<(?:int|float)(?: range)?>": "N",
+    r"; [\d.<=]*x[\d.<=>]+\]": "]",
+    r" \[[\d.<=]*x[\d.<=>]+\]": "",
+}
 
 
 def reference() -> str:
     """The whole page."""
-    return "\n".join([INTRODUCTION, *map(_section, commands())])
+    written: dict[str, dict[str, str]] = {}
+    return "\n".join([INTRODUCTION, *(_section(context, written) for context in commands())])
 
 
-def _section(context: Any) -> str:
+def _section(context: Any, written: dict[str, dict[str, str]]) -> str:
+    """One command. Where most of its options are those of one above, it refers to that one.
+
+    `written` has the rows of every command above, and the options that they explain.
+    """
     command = context.command
     usage = " ".join([context.command_path, *command.collect_usage_pieces(context)])
     said = " ".join((command.help or "").split("\f")[0].split())
     lines = [f"## {context.command_path}", "", said, ""]
     if not usage.endswith("[OPTIONS]"):
         lines += [f"`{usage}`", ""]
-    rows = [
-        record
+    rows = {
+        f"| `{_cell(record[0])}` | {_cell(record[1])} |": record[0].split(" <")[0]
         for parameter in command.get_params(context)
         if parameter.name not in ("help", "install_completion", "show_completion")
         and (record := parameter.get_help_record(context))
-    ]
-    if rows:
-        lines += ["| | |", "| --- | --- |"]
-        lines += [f"| `{_cell(name)}` | {_cell(meaning)} |" for name, meaning in rows]
-        lines.append("")
+    }
+    alike = max(written, key=lambda path: len(rows.keys() & written[path].keys()), default="")
+    shared = [name for row, name in rows.items() if row in written.get(alike, {})]
+    if len(shared) * 2 <= len(rows):
+        shared = []
+    new = [row for row, name in rows.items() if name not in shared]
+    if new:
+        lines += ["| | |", "| --- | --- |", *new, ""]
+    if shared:
+        lines += [f"As in `{alike}`: {', '.join(f'`{name}`' for name in shared)}.", ""]
+    written[context.command_path] = rows
     return "\n".join(lines)
 
 
 def _cell(text: str) -> str:
-    return " ".join(text.split()).replace("|", "\\|")
+    """Text of a table, with short names for what an option takes and without its bounds."""
+    text = " ".join(text.split()).replace("|", "\\|")
+    for pattern, short in SHORT.items():
+        text = re.sub(pattern, short, text)
+    return text
 
 
 def commands() -> Iterator[Any]:
