@@ -35,6 +35,11 @@ def test_the_site_builds_without_warnings(tmp_path: Path) -> None:
     for page in PAGES:
         name = "" if page.stem == "index" else page.stem
         assert (tmp_path / "site" / name / "index.html").is_file(), f"{page.name} is not built"
+    results = (tmp_path / "site" / "results" / "index.html").read_text(encoding="utf-8")
+    intervals = re.findall(r"\{[-+\d., ]+\}", (DOCS / "results.md").read_text(encoding="utf-8"))
+    assert len(intervals) > 10
+    for interval in intervals:  # an extension of Markdown would take them for attributes
+        assert interval in results
 
 
 def test_every_page_is_in_the_navigation() -> None:
