@@ -19,8 +19,7 @@ from sql_env.worlds.intents import (
     ordering,
     sets,
 )
-from sql_env.worlds.intents.base import INTENTS, Asker, Candidate, Intent, propose
-from sql_env.worlds.intents.existing import EXISTING_INTENTS
+from sql_env.worlds.intents.base import EXISTING_INTENTS, INTENTS, Asker, Candidate, Intent, propose
 
 __all__ = [
     "EXISTING_INTENTS",

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from sql_env.worlds.english import Saying, with_article
-from sql_env.worlds.intents.aggregates import AGGREGATES
-from sql_env.worlds.intents.base import Asker, Draft, intent, need
+from sql_env.worlds.intents.aggregates import said_aggregate
+from sql_env.worlds.intents.base import Asker, Draft, add_intent, intent, need
 from sql_env.worlds.intents.filtering import COUNT_PHRASINGS
 from sql_env.worlds.intents.joins import JOIN_LIST_PHRASINGS, related
 from sql_env.worlds.query import Query, at
@@ -51,23 +51,12 @@ def _listed(ask: Asker, tables: int) -> Draft:
     first, second = need(_chain(ask, tables))
     table = first.source
     query = Query([table], display_sql(table), distinct=first.many or second.many)
-    followed = need(_followed(ask, query, first, second))
-    bare, subject = followed
-    return ask.draft(
-        query,
-        subject,
-        differs=[bare],
-    )
+    bare, subject = need(_followed(ask, query, first, second))
+    return ask.draft(query, subject, differs=[bare])
 
 
-@intent("hard", *JOIN_LIST_PHRASINGS)
-def chain_of_three(ask: Asker) -> Draft:
-    return _listed(ask, 3)
-
-
-@intent("extra", *JOIN_LIST_PHRASINGS)
-def chain_of_four(ask: Asker) -> Draft:
-    return _listed(ask, 4)
+add_intent("chain_of_three", "hard", JOIN_LIST_PHRASINGS, _listed, tables=3)
+add_intent("chain_of_four", "extra", JOIN_LIST_PHRASINGS, _listed, tables=4)
 
 
 @intent("hard", *COUNT_PHRASINGS)
@@ -95,5 +84,5 @@ def chain_aggregate(ask: Asker) -> Draft:
     function = ask.rng.choice(["avg", "max", "min"] + ["sum"] * column.spec.additive)
     query = Query([chain[0].source], [f"{function}({at(0, column)})"])
     bare, subject = need(_followed(ask, query, *chain))
-    agg = f"{ask.one_of(*AGGREGATES[function])} {column.spec.words[0]}"
+    agg = said_aggregate(ask, function, column)
     return ask.draft(query, subject, differs=[bare], agg=agg)

@@ -6,7 +6,21 @@ from sql_env.worlds.english import plural
 from sql_env.worlds.intents.aggregates import AGGREGATES
 from sql_env.worlds.intents.base import Asker, Draft, intent, need
 from sql_env.worlds.intents.grouping import grouped_by
-from sql_env.worlds.query import Query, at
+from sql_env.worlds.query import Query, at, sort_key
+from sql_env.worlds.world import WorldColumn, WorldTable
+
+
+def _ranked(
+    table: WorldTable,
+    column: WorldColumn,
+    *also: str,
+    top: bool,
+    by: str = "count(*)",
+    limit: int | None = 1,
+) -> Query:
+    """The groups of a column in the order of a number, the largest first where `top`."""
+    key = at(0, column)
+    return Query([table], [key, *also], group=[key], order=[sort_key(by, top)], limit=limit)
 
 
 @intent(
@@ -22,13 +36,7 @@ from sql_env.worlds.query import Query, at
 def most_common(ask: Asker) -> Draft:
     table, column = need(grouped_by(ask))
     top = ask.rng.random() < 0.7
-    query = Query(
-        [table],
-        [at(0, column)],
-        group=[at(0, column)],
-        order=["count(*)" + (" DESC" if top else "")],
-        limit=1,
-    )
+    query = _ranked(table, column, top=top)
     subject = ask.subject(table)
     if ask.rng.random() < 0.25:
         subject, _ = ask.narrowed(
@@ -56,13 +64,7 @@ def most_common(ask: Asker) -> Draft:
 def most_common_with_count(ask: Asker) -> Draft:
     table, column = need(grouped_by(ask))
     top = ask.rng.random() < 0.7
-    query = Query(
-        [table],
-        [at(0, column), "count(*)"],
-        group=[at(0, column)],
-        order=["count(*)" + (" DESC" if top else "")],
-        limit=1,
-    )
+    query = _ranked(table, column, "count(*)", top=top)
     return ask.draft(
         query,
         np=ask.subject(table).plain,
@@ -84,12 +86,7 @@ def most_common_with_count(ask: Asker) -> Draft:
 def group_ordered(ask: Asker) -> Draft:
     table, column = need(grouped_by(ask))
     down = ask.rng.random() < 0.6
-    query = Query(
-        [table],
-        [at(0, column), "count(*)"],
-        group=[at(0, column)],
-        order=["count(*)" + (" DESC" if down else "")],
-    )
+    query = _ranked(table, column, "count(*)", top=down, limit=None)
     word = ask.one_of(*column.spec.words)
     how = (
         ask.one_of("from the most to the fewest", "with the largest number first")
@@ -110,18 +107,11 @@ def group_ordered(ask: Asker) -> Draft:
     "Give the {column} for which the {agg} of the {np} is {end}.",
 )
 def top_group(ask: Asker) -> Draft:
-    found = need(grouped_by(ask))
-    number = need(ask.column(found[0], "number", full=True))
-    table, column = found
+    table, column = need(grouped_by(ask))
+    number = need(ask.column(table, "number", full=True))
     function = "sum" if number.spec.additive and ask.rng.random() < 0.5 else "avg"
     top = ask.rng.random() < 0.65
-    query = Query(
-        [table],
-        [at(0, column)],
-        group=[at(0, column)],
-        order=[f"{function}({at(0, number)})" + (" DESC" if top else "")],
-        limit=1,
-    )
+    query = _ranked(table, column, top=top, by=f"{function}({at(0, number)})")
     return ask.draft(
         query,
         np=ask.subject(table).plain,

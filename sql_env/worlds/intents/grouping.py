@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sql_env.worlds.english import number_word, plural
-from sql_env.worlds.intents.aggregates import AGGREGATES
+from sql_env.worlds.intents.aggregates import said_aggregate
 from sql_env.worlds.intents.base import Asker, Draft, NotOffered, intent, need
 from sql_env.worlds.query import Query, at, literal
 from sql_env.worlds.speaking import threshold
@@ -54,16 +54,15 @@ def group_count(ask: Asker) -> Draft:
     "By {column}, what is the {agg} of the {np}?",
 )
 def group_aggregate(ask: Asker) -> Draft:
-    found = need(grouped_by(ask))
-    number = need(ask.column(found[0], "number", full=True))
-    table, column = found
+    table, column = need(grouped_by(ask))
+    number = need(ask.column(table, "number", full=True))
     function = ask.rng.choice(["avg", "max", "min"] + ["sum"] * number.spec.additive)
     query = Query([table], [at(0, column), f"{function}({at(0, number)})"], group=[at(0, column)])
     return ask.draft(
         query,
         np=ask.subject(table).plain,
         column=ask.one_of(*column.spec.words),
-        agg=f"{ask.one_of(*AGGREGATES[function])} {number.spec.words[0]}",
+        agg=said_aggregate(ask, function, number),
     )
 
 
@@ -77,9 +76,8 @@ def group_aggregate(ask: Asker) -> Draft:
     "Give the {column} and the {first} and {second} {number} of its {np}.",
 )
 def group_two_aggregates(ask: Asker) -> Draft:
-    found = need(grouped_by(ask))
-    number = need(ask.column(found[0], "number", full=True))
-    table, column = found
+    table, column = need(grouped_by(ask))
+    number = need(ask.column(table, "number", full=True))
     words = {"avg": "average", "max": "maximum", "min": "minimum"}
     first, second = ask.rng.sample(sorted(words), 2)
     query = Query(
@@ -149,9 +147,8 @@ def group_having(ask: Asker) -> Draft:
     "What are the {columns} for which the mean {number} of the {np} is {above} {value}?",
 )
 def group_having_average(ask: Asker) -> Draft:
-    found = need(grouped_by(ask, least=3))
-    number = need(ask.column(found[0], "number", full=True))
-    table, column = found
+    table, column = need(grouped_by(ask, least=3))
+    number = need(ask.column(table, "number", full=True))
     value = threshold(number, ask.rng, 0.4, 0.65)
     up = ask.rng.random() < 0.6
     query = Query(
@@ -192,12 +189,7 @@ def group_filtered(ask: Asker) -> Draft:
     )
     subject = ask.subject(table, condition.saying)
     word = ask.one_of(*column.spec.words)
-    return ask.draft(
-        query,
-        subject,
-        column=word,
-        columns=plural(word),
-    )
+    return ask.draft(query, subject, column=word, columns=plural(word))
 
 
 @intent(

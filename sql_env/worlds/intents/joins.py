@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sql_env.worlds.english import Saying, with_article
-from sql_env.worlds.intents.base import Asker, Draft, NotOffered, intent, need
+from sql_env.worlds.intents.base import Asker, Draft, NotOffered, add_intent, intent, need
 from sql_env.worlds.intents.filtering import COUNT_PHRASINGS
 from sql_env.worlds.query import Query, at
 from sql_env.worlds.subjects import called, display_sql, is_row, names_of, partners
@@ -46,9 +46,8 @@ JOIN_LIST_PHRASINGS = (
 )
 
 
-def _join_list(ask: Asker, relation: Relation | None, own_condition: bool) -> Draft:
-    if relation is None:
-        raise NotOffered
+def _join_list(ask: Asker, hops: int, own_condition: bool = False) -> Draft:
+    relation = need(ask.relation(hops=hops))
     table = relation.source
     query = Query([table], display_sql(table), distinct=relation.many)
     position = query.join(relation)
@@ -61,36 +60,17 @@ def _join_list(ask: Asker, relation: Relation | None, own_condition: bool) -> Dr
         differs.append(query.sql)
         query.where.append(condition.sql())
         subject = ask.subject(table, condition.saying, saying)
-    return ask.draft(
-        query,
-        subject,
-        differs=differs,
-    )
+    return ask.draft(query, subject, differs=differs)
 
 
-@intent("medium", *JOIN_LIST_PHRASINGS)
-def join_list(ask: Asker) -> Draft:
-    return _join_list(ask, ask.relation(hops=1), own_condition=False)
+add_intent("join_list", "medium", JOIN_LIST_PHRASINGS, _join_list, hops=1)
+add_intent("join_list_two", "medium", JOIN_LIST_PHRASINGS, _join_list, hops=1, own_condition=True)
+add_intent("link_list", "hard", JOIN_LIST_PHRASINGS, _join_list, hops=2)
+add_intent("link_list_two", "extra", JOIN_LIST_PHRASINGS, _join_list, hops=2, own_condition=True)
 
 
-@intent("medium", *JOIN_LIST_PHRASINGS)
-def join_list_two(ask: Asker) -> Draft:
-    return _join_list(ask, ask.relation(hops=1), own_condition=True)
-
-
-@intent("hard", *JOIN_LIST_PHRASINGS)
-def link_list(ask: Asker) -> Draft:
-    return _join_list(ask, ask.relation(hops=2), own_condition=False)
-
-
-@intent("extra", *JOIN_LIST_PHRASINGS)
-def link_list_two(ask: Asker) -> Draft:
-    return _join_list(ask, ask.relation(hops=2), own_condition=True)
-
-
-def _join_count(ask: Asker, relation: Relation | None) -> Draft:
-    if relation is None:
-        raise NotOffered
+def _join_count(ask: Asker, hops: int) -> Draft:
+    relation = need(ask.relation(hops=hops))
     table = relation.source
     count = f"count(DISTINCT {at(0, table.key_name)})" if relation.many else "count(*)"
     query = Query([table], [count])
@@ -107,14 +87,8 @@ def _join_count(ask: Asker, relation: Relation | None) -> Draft:
     return ask.draft(query, subject)
 
 
-@intent("medium", *COUNT_PHRASINGS)
-def join_count(ask: Asker) -> Draft:
-    return _join_count(ask, ask.relation(hops=1))
-
-
-@intent("hard", *COUNT_PHRASINGS)
-def link_count(ask: Asker) -> Draft:
-    return _join_count(ask, ask.relation(hops=2))
+add_intent("join_count", "medium", COUNT_PHRASINGS, _join_count, hops=1)
+add_intent("link_count", "hard", COUNT_PHRASINGS, _join_count, hops=2)
 
 
 @intent(
