@@ -211,7 +211,6 @@ class Asker:
         *,
         many: bool | None = None,
         hops: int | None = None,
-        source: WorldTable | None = None,
         named_source: bool = False,
         named_target: bool = False,
         complete: bool = False,
@@ -221,7 +220,6 @@ class Asker:
             for r in self.world.relations
             if (many is None or r.many == many)
             and (hops is None or len(r.hops) == hops)
-            and (source is None or r.source is source)
             and (not named_source or r.source.display)
             and (not named_target or r.target.display)
             and (not complete or r.complete)
