@@ -39,7 +39,7 @@ def test_a_reset_shows_the_question_and_the_table_names_only(env: SQLEnvironment
     assert seen.budget_remaining == 6
 
 
-def test_an_episode_to_a_correct_answer(env: SQLEnvironment) -> None:
+def test_a_correct_answer_ends_the_episode_with_its_reward(env: SQLEnvironment) -> None:
     env.reset(question_id="music_french")
     described = act(env, "DESCRIBE", "singer")
     assert "Country text" in described.result
@@ -54,7 +54,7 @@ def test_an_episode_to_a_correct_answer(env: SQLEnvironment) -> None:
 
 
 @pytest.mark.parametrize("answer", ["Ann, Bob", "bob\nann", '["Ann", "Bob"]', "Ann | Bob"])
-def test_answers_in_the_forms_people_write(env: SQLEnvironment, answer: str) -> None:
+def test_answers_are_accepted_in_the_forms_people_write(env: SQLEnvironment, answer: str) -> None:
     env.reset(question_id="music_french")
     assert act(env, "ANSWER", answer).metadata["correct"]
 
@@ -161,7 +161,9 @@ def test_step_without_an_episode_is_a_programming_error(env: SQLEnvironment) -> 
         ({"split": "train", "index": 99}, r"0\.\.2"),
     ],
 )
-def test_a_question_that_is_not_there(env: SQLEnvironment, asked: dict, told: str) -> None:
+def test_a_question_that_is_not_there_is_refused(
+    env: SQLEnvironment, asked: dict, told: str
+) -> None:
     with pytest.raises(KeyError, match=told):
         env.reset(**asked)
 

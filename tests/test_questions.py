@@ -68,7 +68,7 @@ def test_a_missing_file_is_named_with_how_to_get_data(tmp_path: Path) -> None:
     assert "no such file" in message(path) and "sql-env data" in message(path)
 
 
-def test_folder_without_question_files(tmp_path: Path) -> None:
+def test_a_folder_without_question_files_is_refused(tmp_path: Path) -> None:
     assert "no questions_*.json" in message(tmp_path) and str(tmp_path) in message(tmp_path)
 
 
@@ -87,11 +87,11 @@ def test_malformed_json_names_the_line(tmp_path: Path) -> None:
     assert f"{path}, line 3, column 18" in message(path)
 
 
-def test_something_else_than_a_list(tmp_path: Path) -> None:
+def test_something_else_than_a_list_is_refused(tmp_path: Path) -> None:
     assert "not a list" in message(write(tmp_path / "q.json", {"questions": []}))
 
 
-def test_something_else_than_an_object(tmp_path: Path) -> None:
+def test_something_else_than_an_object_is_refused(tmp_path: Path) -> None:
     assert "record 1 is 7" in message(write(tmp_path / "q.json", [record(), 7]))
 
 
@@ -101,7 +101,7 @@ def test_a_file_that_is_not_utf8_is_refused(tmp_path: Path) -> None:
     assert "not UTF-8 text (byte 2)" in message(path)
 
 
-def test_a_folder_where_a_file_should_be(tmp_path: Path) -> None:
+def test_a_folder_where_a_file_should_be_is_refused(tmp_path: Path) -> None:
     (tmp_path / "questions_train.json").mkdir()
     assert "cannot be read" in message(tmp_path)
 

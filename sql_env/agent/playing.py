@@ -51,11 +51,18 @@ class PlannedEpisode(NamedTuple):
 
 
 class Played(NamedTuple):
-    """An episode that is over: its place in the plan, its record, and what a model said in it."""
+    """An episode that is over.
+
+    Attributes:
+        number: its place in the plan.
+        conversation: what a model said in it.
+        cause: what broke it off; the record has it as text.
+    """
 
     number: int
     episode: EpisodeResult
     conversation: Conversation | None
+    cause: Exception | None
 
 
 def plan_of(records: Iterable[QuestionRecord]) -> list[PlannedEpisode]:
@@ -202,7 +209,7 @@ class _Loop:
         episode = self._live.pop(number)
         self._new.pop(number, None)
         self._idle.append(episode.env)
-        return Played(number, episode.finish(error), self._policy.end(number))
+        return Played(number, episode.finish(error), self._policy.end(number), error)
 
     def _begin_again(self) -> None:
         numbers = list(self._live)

@@ -55,7 +55,7 @@ def play_command(
     """Explore a database, answer the question, be scored."""
     from sql_env.agent.playing import PlannedEpisode, play
     from sql_env.agent.policies import HumanPolicy
-    from sql_env.commands.play_screen import LEFT, Prompt, Screen
+    from sql_env.commands.play_screen import PlayerLeftError, Prompt, Screen
     from sql_env.core.database import Database
     from sql_env.environment import SQLEnvironment
 
@@ -73,7 +73,7 @@ def play_command(
         plan = [PlannedEpisode(chosen)]
         (played,) = play(env, who, plan, seed=seed or 0, watch=screen.show)
         episode = played.episode
-    if episode.error == LEFT:
+    if isinstance(played.cause, PlayerLeftError):
         console.print("[dim]left without an answer[/]")
     elif episode.error:
         console.print(f"[bold red]error:[/] {escape(episode.error)}", highlight=False)

@@ -29,9 +29,6 @@ class PlayerLeftError(Exception):
     """The player has had enough."""
 
 
-LEFT = f"{PlayerLeftError.__name__}: the player left"  # the error of such an episode
-
-
 class Prompt:
     """Asks a person for the next action; table and column names are completed with Tab."""
 

@@ -109,13 +109,11 @@ def demonstrations_command(
     """
     console = command_console()
     with training(console):
-        from sql_env.questions import load_questions
-        from sql_env.training.data_loading import weighted_questions
+        from sql_env.training.data_loading import load_splits
         from sql_env.training.sft import play_demonstrations, save_demonstrations
 
         run_config = _config(preset, config, settings, dataset, None)
-        loaded = load_questions(run_config.dataset.questions_path)
-        questions = weighted_questions(loaded, run_config.sft.split)
+        questions = load_splits(run_config, run_config.sft.split)
         with console.status(f"Playing {len(questions)} questions"):
             demonstrations = play_demonstrations(run_config, questions)
         save_demonstrations(demonstrations, out)

@@ -134,8 +134,9 @@ def _check_verifier(gold: Gold) -> None:
 def _check_oracle(
     record: QuestionRecord, environment: SQLEnvironment, oracle: OraclePolicy
 ) -> None:
-    ((_, episode, _),) = play(environment, oracle, [PlannedEpisode(record)])
+    (played,) = play(environment, oracle, [PlannedEpisode(record)])
+    episode = played.episode
     if not episode.correct:
-        played = "; ".join(f"{step.action_type} {step.argument}" for step in episode.steps)
+        actions = "; ".join(f"{step.action_type} {step.argument}" for step in episode.steps)
         reason = episode.error or episode.verdict or episode.steps[-1].error
-        raise _CheckFailed(Check.ORACLE, f"{episode.stop_reason}: {reason}: {played}")
+        raise _CheckFailed(Check.ORACLE, f"{episode.stop_reason}: {reason}: {actions}")

@@ -118,7 +118,6 @@ class GRPOConfig:
         db_dir: the folder of databases; None is the embedded data.
         train_split: the questions to train on, with weights as in `train*4+wide`; eval_split
             those to watch.
-        max_questions: use only the first so many of the shuffled training questions.
         end_on_repeat: end a training episode at an action that was played before. A policy that
             repeats a failed query learns that it leads nowhere, sooner. Capitals make no other.
         reward: `dense`, or `binary` for nothing but the terminal reward.
@@ -153,7 +152,6 @@ class GRPOConfig:
     # The questions and what playing them pays.
     train_split: str = "train"
     eval_split: str = "eval"
-    max_questions: int | None = field(default=None, metadata={"min": 1})
     end_on_repeat: bool = False
     reward: Literal["dense", "binary"] = "dense"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -67,35 +67,38 @@ def load_training_questions(config: GRPOConfig, split: str | None = None) -> lis
         QuestionLoadError: names the path when it cannot be read or nothing passes the filter.
     """
     split = split or config.train_split
+    questions = load_splits(config, split)
+    chosen = filter_questions(questions, difficulties=config.difficulty_filter)
+    if not chosen:
+        raise QuestionLoadError(
+            f"{config.dataset.questions_path}: no question of {split!r} has the difficulty "
+            f"{' or '.join(config.difficulty_filter)} (difficulty_filter); there are "
+            f"{', '.join(sorted({record.difficulty for record in questions}))}"
+        )
+    random.Random(config.seed).shuffle(chosen)
+    return chosen
+
+
+def load_splits(config: GRPOConfig, split: str) -> list[QuestionRecord]:
+    """The questions of `train*4+wide`, as `weighted_questions` has them.
+
+    Raises:
+        QuestionLoadError: names the path, or the split that is not there.
+    """
     path = config.dataset.questions_path
     records = load_questions(path)
     check_splits(records, split, path)
-    chosen = weighted_questions(records, split, config.difficulty_filter)
-    if not chosen:
-        splits = ", ".join(sorted({record.split for record in records})) or "none"
-        raise QuestionLoadError(
-            f"{path}: no question has split {split!r} and difficulty "
-            f"{' or '.join(config.difficulty_filter)}; it holds {len(records)} questions in the "
-            f"splits {splits}"
-        )
-    random.Random(config.seed).shuffle(chosen)
-    return chosen[: config.max_questions] if split == config.train_split else chosen
+    return weighted_questions(records, split)
 
 
-def weighted_questions(
-    records: Iterable[QuestionRecord], split: str, difficulties: Sequence[str] | None = None
-) -> list[QuestionRecord]:
+def weighted_questions(records: Iterable[QuestionRecord], split: str) -> list[QuestionRecord]:
     """The records of `train+wide`, in their order; of `train*4+wide` those of `train` four times.
 
     Raises:
         QuestionLoadError: a weight is not a whole number above zero.
     """
     weights = split_weights(split)
-    return [
-        record
-        for record in filter_questions(records, difficulties=difficulties)
-        for _ in range(weights.get(record.split, 0))
-    ]
+    return [record for record in records for _ in range(weights.get(record.split, 0))]
 
 
 def split_weights(split: str) -> dict[str, int]:

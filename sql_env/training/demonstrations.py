@@ -170,10 +170,11 @@ def play_script(
 ) -> Demonstration | None:
     """Play one episode by a script; None where it is not won."""
     expert = Expert(script, prompt)
-    ((_, episode, _),) = play(environment, expert, [PlannedEpisode(record)])
-    if episode.error and not episode.error.startswith(GaveUpError.__name__):
-        raise RuntimeError(f"question {record.question_id}: {episode.error}")
-    return Demonstration(record.question_id, tuple(expert.turns)) if episode.correct else None
+    (played,) = play(environment, expert, [PlannedEpisode(record)])
+    if played.cause is not None and not isinstance(played.cause, GaveUpError):
+        raise RuntimeError(f"question {record.question_id}: {played.episode.error}")
+    won = played.episode.correct
+    return Demonstration(record.question_id, tuple(expert.turns)) if won else None
 
 
 def check_data(

@@ -52,6 +52,7 @@ SETTINGS = {
     "adapter": "actions (text or tools)",
     "transcripts_per_round": "",
     "plot_every": "",
+    "max_questions": "",
     "transcript_every": "",
 }
 """Settings of training runs; an empty name: there is no such setting any more."""

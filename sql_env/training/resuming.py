@@ -20,7 +20,7 @@ from sql_env.training.run_log import (
 # What the weights, the optimiser's state or the order of the questions are made of.
 _FIXED = (
     *("model_name", "seed", "questions_path", "db_dir", "train_split", "difficulty_filter"),
-    *("max_questions", "prompt", "actions", "lora", "trl.optim", "sft.trl.optim", "sft.first"),
+    *("prompt", "actions", "lora", "trl.optim", "sft.trl.optim", "sft.first"),
 )
 _SHOWN = ("sft.split", "sft.mix", "sft.demonstrations")
 _CORRECTED = ("sft.dagger_split", "sft.dagger_questions")

@@ -156,11 +156,14 @@ def play_rollouts(
             end_on_repeat=config.end_on_repeat,
         )
         rollouts = {}
-        for number, episode, conversation in played:
-            if episode.error:
-                raise RolloutError(f"question {episode.question_id}: {episode.error}")
-            assert conversation is not None
-            rollouts[number] = Rollout(conversation, episode, config.reward_config.progress)
+        for one in played:
+            if one.cause is not None:
+                raise RolloutError(
+                    f"question {one.episode.question_id}: {one.episode.error}"
+                ) from one.cause
+            assert one.conversation is not None
+            scale = config.reward_config.progress
+            rollouts[one.number] = Rollout(one.conversation, one.episode, scale)
     return [rollouts[number] for number in range(len(records))]
 
 

@@ -22,7 +22,7 @@ def check_fields(instance: Any) -> None:
     """Check every field of a dataclass instance against its type and its bounds.
 
     Text from a command line or a file ("1e-5") becomes the field's type. Bounds stand in the
-    field's metadata: `min` and `max` include their value, `above` and `below` do not.
+    field's metadata: `min` includes its value, `above` does not.
     """
     hints = get_type_hints(type(instance))
     for item in dataclasses.fields(instance):
@@ -183,10 +183,6 @@ def _check_bounds(item: dataclasses.Field[Any], value: Any) -> None:
         raise _refusal(item.name, value, f"{bounds['min']} or more")
     if "above" in bounds and value <= bounds["above"]:
         raise _refusal(item.name, value, f"more than {bounds['above']}")
-    if "max" in bounds and value > bounds["max"]:
-        raise _refusal(item.name, value, f"{bounds['max']} or less")
-    if "below" in bounds and value >= bounds["below"]:
-        raise _refusal(item.name, value, f"less than {bounds['below']}")
 
 
 def _refusal(name: str, value: Any, allowed: str) -> ConfigError:

@@ -17,7 +17,7 @@ import json
 import random
 import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,10 +26,10 @@ from sql_env.agent.parsing import parse_model_output
 from sql_env.agent.prompts import Prompt, tool_call
 from sql_env.environment import SQLEnvironment
 from sql_env.models import QuestionRecord
-from sql_env.questions import QuestionLoadError, load_questions
+from sql_env.questions import QuestionLoadError
 from sql_env.training.config import GRPOConfig, is_main
 from sql_env.training.dagger import corrections
-from sql_env.training.data_loading import check_splits, weighted_questions
+from sql_env.training.data_loading import load_splits
 from sql_env.training.demonstrations import Demonstration, Demonstrations, Turn
 from sql_env.training.run_log import (
     CORRECTIONS_FILE,
@@ -50,7 +50,6 @@ def train_sft(
     model: PreTrainedModel,
     tokenizer: PreTrainedTokenizerBase,
     *,
-    questions: Sequence[QuestionRecord] | None = None,
     callbacks: Sequence[TrainerCallback] = (),
     resume: bool = False,
 ) -> list[dict[str, Any]]:
@@ -60,23 +59,25 @@ def train_sft(
 
     Args:
         config: `config.sft` says how long and on what.
-        questions: what to demonstrate; default: `config.sft.split` of the configured dataset.
         callbacks: passed to TRL's trainer.
         resume: go on with what a killed run left in `config.output_dir`: on the same episodes,
             from the last whole checkpoint.
     """
     settings = config.sft
-    asked = _Questions(config, questions)
     folder = Path(config.output_dir)
     # A split that is not there is refused now, not after hours of SFT.
-    to_play = asked.to_play if settings.dagger_epochs else ()
+    to_play = (
+        load_splits(config, settings.dagger_split or settings.split)
+        if settings.dagger_epochs
+        else []
+    )
     if not resume and is_main():
         _clear(folder)
 
     def first() -> list[Demonstration]:
         if settings.demonstrations is not None:
             return load_demonstrations(settings.demonstrations)
-        return play_demonstrations(config, asked.all)
+        return play_demonstrations(config, load_splits(config, settings.split))
 
     shown = _kept(folder / DEMONSTRATIONS_FILE, first, resume)
     log = train_on(shown, DEMONSTRATIONS, config, model, tokenizer, callbacks, resume=resume)
@@ -288,31 +289,6 @@ def _demonstration_of(line: str, place: str) -> Demonstration:
             f"{place}: not a demonstration ({error}): write the file anew with "
             "sql-env demonstrations"
         ) from error
-
-
-class _Questions:
-    """The questions of SFT, read when they are needed."""
-
-    def __init__(self, config: GRPOConfig, given: Sequence[QuestionRecord] | None) -> None:
-        self._config, self._given = config, given
-
-    @cached_property
-    def all(self) -> Sequence[QuestionRecord]:
-        if self._given is not None:
-            return self._given
-        return self._of(self._config.sft.split)
-
-    @property
-    def to_play(self) -> Sequence[QuestionRecord]:
-        """Where the model makes its errors."""
-        split = self._config.sft.dagger_split
-        return self.all if split is None else self._of(split)
-
-    def _of(self, split: str) -> Sequence[QuestionRecord]:
-        path = self._config.dataset.questions_path
-        loaded = load_questions(path)
-        check_splits(loaded, split, path)
-        return weighted_questions(loaded, split)
 
 
 def _environments(

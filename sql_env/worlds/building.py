@@ -16,6 +16,7 @@ from sql_env.worlds.world import (
     WorldColumn,
     WorldReference,
     WorldTable,
+    link_relations,
 )
 
 
@@ -29,7 +30,7 @@ def build_world(domain: Domain, name: str, seed: int | str) -> World:
     for table in domain.tables:
         if table.key in kept:
             world.tables[table.key] = _build_table(table, world, scale, rng)
-    world.relations = [*_reference_relations(world), *_link_relations(world)]
+    world.relations = [*_reference_relations(world), *_links(world)]
     return world
 
 
@@ -204,8 +205,8 @@ def _reference_relations(world: World) -> list[Relation]:
     return relations
 
 
-def _link_relations(world: World) -> list[Relation]:
-    relations = []
+def _links(world: World) -> list[Relation]:
+    relations: list[Relation] = []
     for link in world.domain.links:
         if not {link.through, link.left, link.right} <= set(world.tables):
             continue
@@ -217,15 +218,7 @@ def _link_relations(world: World) -> list[Relation]:
             if a is not None and b is not None
         )
         says, back = Verb(link.says), Verb(link.back)
-        for near, far, verb, other, some in (
-            (left, right, says, back, pairs),
-            (right, left, back, says, tuple((b, a) for a, b in pairs)),
-        ):
-            hops = (
-                Hop(near.target, near.target.key_name, through, near.name),
-                Hop(through, far.name, far.target, far.target.key_name),
-            )
-            relations.append(Relation(near.target, far.target, hops, verb, other, True, some))
+        relations += link_relations(through, left, right, says, back, pairs)
     return relations
 
 

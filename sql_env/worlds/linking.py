@@ -8,7 +8,7 @@ from typing import Any
 from sql_env.worlds.english import Verb
 from sql_env.worlds.humanising import singular, words_of
 from sql_env.worlds.words import split_words
-from sql_env.worlds.world import Hop, Relation, World, WorldReference, WorldTable
+from sql_env.worlds.world import Hop, Relation, World, WorldReference, WorldTable, link_relations
 
 _MOST_LINKED = 400  # ends of a link; comparing every two of more would take long
 _PLACES = frozenset(
@@ -129,19 +129,7 @@ def _link(world: World, table: WorldTable, most_rows: int) -> list[Relation]:
     if not pairs or ends > _MOST_LINKED or max(sizes) > most_rows:
         return []
     says, back = _link_verbs(table, left, right)
-    relations = []
-    for near, far, verb, other, some in (
-        (left, right, says, back, pairs),
-        (right, left, back, says, tuple((b, a) for a, b in pairs)),
-    ):
-        hops = (
-            Hop(near.target, near.target.key_name, table, near.name),
-            Hop(table, far.name, far.target, far.target.key_name),
-        )
-        relations.append(
-            Relation(near.target, far.target, hops, Verb(verb), Verb(other), True, some)
-        )
-    return relations
+    return link_relations(table, left, right, Verb(says), Verb(back), pairs)
 
 
 def _link_verbs(table: WorldTable, left: WorldReference, right: WorldReference) -> tuple[str, str]:

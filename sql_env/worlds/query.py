@@ -23,6 +23,11 @@ def at(position: int, name: str | WorldColumn) -> str:
     return f"\x01{position}\x01{name.name if isinstance(name, WorldColumn) else name}"
 
 
+def sort_key(term: str, down: bool) -> str:
+    """A term of ORDER BY, the largest first where `down`."""
+    return f"{term} DESC" if down else term
+
+
 @dataclass
 class Query:
     """One SELECT. Aliases T1, T2, … appear only where several tables are joined.

@@ -124,6 +124,29 @@ class Relation:
         return len(set(self.pairs)) == len(self.pairs)
 
 
+def link_relations(
+    through: WorldTable,
+    left: WorldReference,
+    right: WorldReference,
+    says: Verb,
+    back: Verb,
+    pairs: tuple[tuple[Any, Any], ...],
+) -> list[Relation]:
+    """What the two ends of a link table have to do with each other, in both directions."""
+    flipped = tuple((b, a) for a, b in pairs)
+    relations = []
+    for near, far, verb, other, some in (
+        (left, right, says, back, pairs),
+        (right, left, back, says, flipped),
+    ):
+        hops = (
+            Hop(near.target, near.target.key_name, through, near.name),
+            Hop(through, far.name, far.target, far.target.key_name),
+        )
+        relations.append(Relation(near.target, far.target, hops, verb, other, True, some))
+    return relations
+
+
 @dataclass(eq=False)
 class World:
     """One database of a domain."""

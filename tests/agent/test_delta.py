@@ -83,7 +83,9 @@ def bytes_for(model: Any, bits: float) -> int:
 
 
 @pytest.mark.parametrize(("bits", "error"), [(2.3, 0.28), (3.3, 0.14)])
-def test_more_room_keeps_more(base: Any, tmp_path: Path, bits: float, error: float) -> None:
+def test_a_larger_file_keeps_the_weights_more_exactly(
+    base: Any, tmp_path: Path, bits: float, error: float
+) -> None:
     trained = moved(base)
     largest = bytes_for(base, bits)
     packed = pack_delta(base, trained, tmp_path, base_name="b", largest=largest)
@@ -129,7 +131,7 @@ def test_what_never_moved_costs_next_to_nothing_and_leaves_its_room_to_the_rest(
     scale=st.sampled_from([1e-6, 1e-2, 50.0]),
     seed=st.integers(0, 1000),
 )
-def test_any_shape_comes_back(
+def test_matrices_of_any_shape_are_restored(
     rows: int, columns: int, scale: float, seed: int, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     folder = tmp_path_factory.mktemp("any")

@@ -31,7 +31,7 @@ def known(env: SQLEnvironment, *described: str, question: int = 0) -> Known:
     return schema
 
 
-def test_the_tables_are_known_from_the_start(music: SQLEnvironment) -> None:
+def test_a_table_that_is_not_there_is_objected_to_from_the_start(music: SQLEnvironment) -> None:
     schema = known(music)
     assert schema.objection_to("SELECT 1 FROM singers") == "no such table: singers"
     assert not schema.objection_to("SELECT nme FROM singer")  # who knows?
@@ -53,7 +53,7 @@ def test_the_tables_are_known_from_the_start(music: SQLEnvironment) -> None:
         ("SELECT room(age) FROM singer", "no such function: room"),
     ],
 )
-def test_the_columns_once_they_are_described(
+def test_a_column_that_is_not_there_is_objected_to_once_its_table_is_described(
     music: SQLEnvironment, query: str, complaint: str
 ) -> None:
     assert known(music, "singer").objection_to(query) == complaint

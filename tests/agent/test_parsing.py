@@ -116,7 +116,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("text", CASES, ids=lambda text: repr(text)[:50])
-def test_the_action_that_was_meant(text: str) -> None:
+def test_the_action_that_was_meant_is_found(text: str) -> None:
     action = parse_model_output(text)
     assert (action.action_type, action.argument) == CASES[text]
 

@@ -74,7 +74,7 @@ def test_who_still_thinks_keeps_nobody_waiting(music: SQLEnvironment) -> None:
     policy = Together(music)
     results = {one.number: one.episode for one in play(music, policy, plan_of(music.questions))}
     alone = play(music, OraclePolicy(music.questions), plan_of(music.questions))
-    for number, episode, _ in alone:
+    for number, episode, *_ in alone:
         assert [s[:4] for s in results[number].steps] == [s[:4] for s in episode.steps]
     assert policy.asked[0] == [0, 2]
     assert policy.asked[1] == [0, 1, 2, 3]
@@ -124,7 +124,8 @@ def test_a_policy_that_raises_costs_its_episode(music: SQLEnvironment) -> None:
                 raise RuntimeError("lost my way")
             return super().select_action(observation)
 
-    results = play(music, Stumbles(music.questions), plan_of(music.questions))
+    results = list(play(music, Stumbles(music.questions), plan_of(music.questions)))
+    assert [type(one.cause) for one in results if one.cause] == [RuntimeError]
     errors = {one.episode.question_id: one.episode.error for one in results}
     assert errors.pop("music_french") == "RuntimeError: lost my way"
     assert set(errors.values()) == {""}

@@ -103,7 +103,7 @@ class TestAnswerFromResult:
 
 
 class TestRandom:
-    def test_same_seed_same_play(self, music: SQLEnvironment) -> None:
+    def test_the_same_seed_plays_the_same(self, music: SQLEnvironment) -> None:
         plays = []
         for _ in range(2):
             policy = RandomPolicy()
@@ -111,7 +111,7 @@ class TestRandom:
             plays.append(play(music, policy, "music_join").action_history)
         assert plays[0] == plays[1]
 
-    def test_another_seed_another_play(self, music: SQLEnvironment) -> None:
+    def test_another_seed_plays_otherwise(self, music: SQLEnvironment) -> None:
         policy, plays = RandomPolicy(), set()
         for seed in "12345678":
             policy.begin_episode(seed)

@@ -63,13 +63,13 @@ def change(dataset: Path, **changes: object) -> str:
 
 
 class TestSpider:
-    def test_the_core_set_from_a_folder(self, tmp_path: Path) -> None:
+    def test_the_core_set_is_prepared_from_a_folder(self, tmp_path: Path) -> None:
         make_spider(tmp_path / "spider", CORE_DATABASES)
         result = run("spider", "--source", tmp_path / "spider", "--out", tmp_path / "out")
         assert splits(tmp_path / "out") == {"train": 70, "eval": 30}
         assert "100 questions on 10 databases" in result.output
 
-    def test_some_databases_from_an_archive(self, tmp_path: Path) -> None:
+    def test_chosen_databases_are_prepared_from_an_archive(self, tmp_path: Path) -> None:
         folder = make_spider(tmp_path / "spider", ("a", "b", "c", "d"))
         with zipfile.ZipFile(tmp_path / "spider.zip", "w") as packed:
             for path in folder.rglob("*"):
@@ -185,7 +185,9 @@ def served(tmp_path: Path) -> Iterator[tuple[str, Path]]:
     server.server_close()
 
 
-def test_download_unpack_and_prepare(tmp_path: Path, served: tuple[str, Path]) -> None:
+def test_spider_is_downloaded_unpacked_and_prepared(
+    tmp_path: Path, served: tuple[str, Path]
+) -> None:
     address, folder = served
     source = make_spider(tmp_path / "spider", CORE_DATABASES)
     with zipfile.ZipFile(folder / "spider.zip", "w") as packed:
@@ -206,7 +208,7 @@ def test_bird_is_prepared_fit_to_play(tmp_path: Path) -> None:
 
 
 class TestImport:
-    def test_a_folder_of_ones_own(self, tmp_path: Path) -> None:
+    def test_a_folder_of_ones_own_becomes_a_dataset(self, tmp_path: Path) -> None:
         make_database(tmp_path / "mine" / "shop.db")
         (tmp_path / "mine" / "q.csv").write_text(
             "question,sql\n"
@@ -217,7 +219,7 @@ class TestImport:
         assert splits(tmp_path / "out") == {"train": 1, "eval": 1}
         assert "All 2 questions are fit to play" in run("validate", tmp_path / "out").output
 
-    def test_a_gold_that_does_not_run(self, tmp_path: Path) -> None:
+    def test_a_gold_that_does_not_run_is_named_or_left_out(self, tmp_path: Path) -> None:
         make_database(tmp_path / "mine" / "shop.db")
         write_json(
             tmp_path / "mine" / "q.json",
@@ -263,7 +265,7 @@ class TestValidate:
             (name, failed)
         ]
 
-    def test_missing_and_damaged(self, dataset: Path) -> None:
+    def test_missing_and_damaged_files_are_named(self, dataset: Path) -> None:
         assert "no such file" in run("validate", dataset / "nowhere", code=2).output
         path = dataset / "databases" / "shop" / "shop.sqlite"
         path.write_text("no longer a database")
@@ -279,7 +281,7 @@ class TestStats:
         for word in ("hardness", "answer type", "tables", "result size", "database", "store"):
             assert word in output
 
-    def test_json_adds_up(self, dataset: Path) -> None:
+    def test_the_counts_in_json_add_up(self, dataset: Path) -> None:
         counts = json.loads(run("stats", dataset, "--json").stdout)
         assert counts.pop("questions") == 20
         assert len(counts) == 5
@@ -293,7 +295,7 @@ class TestStats:
         run("stats", dataset, "--plot", picture)
         assert picture.read_bytes().startswith(b"\x89PNG") and picture.stat().st_size > 10_000
 
-    def test_a_picture_that_cannot_be_drawn(self, dataset: Path, tmp_path: Path) -> None:
+    def test_a_picture_that_cannot_be_drawn_is_named(self, dataset: Path, tmp_path: Path) -> None:
         result = run("stats", dataset, "--plot", tmp_path / "no" / "folder.png", code=2)
         assert "cannot be drawn" in result.output
 

@@ -62,7 +62,7 @@ class TestEval:
         assert summary["n_played"] == 12
         assert set(summary["pass_at_k"]) == {"1", "2", "3", "4"}
 
-    def test_workers_give_the_same(self, music_dir: Path, tmp_path: Path) -> None:
+    def test_workers_play_the_same_episodes(self, music_dir: Path, tmp_path: Path) -> None:
         for workers in ("1", "2"):
             evaluate(music_dir, tmp_path / workers, "--policy", "random", "--workers", workers)
         played = [
@@ -74,7 +74,9 @@ class TestEval:
         ]
         assert played[0] == played[1]
 
-    def test_n_and_budget_and_typed_answers(self, music_dir: Path, tmp_path: Path) -> None:
+    def test_limit_budget_and_typed_answers_reach_the_episodes(
+        self, music_dir: Path, tmp_path: Path
+    ) -> None:
         done = evaluate(
             music_dir, tmp_path, "--policy", "random", "-n", "2", "--samples", "20",
             "--step-budget", "3", "--no-last", "--json",
@@ -108,7 +110,7 @@ class TestEval:
         assert "ids differs: - → ['music_join']" in done.stdout
         assert "dataset hash differs" not in done.stdout
 
-    def test_a_name_is_taken_once(self, music_dir: Path, tmp_path: Path) -> None:
+    def test_the_name_of_a_run_can_be_taken_once(self, music_dir: Path, tmp_path: Path) -> None:
         for code in (0, 2):
             done = evaluate(music_dir, tmp_path, "--policy", "oracle", "--name", "mine")
             assert done.exit_code == code
@@ -169,7 +171,7 @@ class TestEval:
         assert "Traceback" not in done.output
         assert not (tmp_path / "runs").exists()
 
-    def test_a_dataset_that_is_not_there(self, tmp_path: Path) -> None:
+    def test_a_dataset_that_is_not_there_is_named(self, tmp_path: Path) -> None:
         done = sql_env("eval", "--policy", "oracle", "--dataset", tmp_path / "nowhere")
         assert done.exit_code == 2
         assert "nowhere" in done.stderr
@@ -321,7 +323,9 @@ class TestCompareAndReport:
         comparison = json.loads(sql_env("compare", *two_runs, "--json").stdout)
         assert comparison["won"] == ["music_french", "music_join"]
 
-    def test_compare_with_something_else(self, two_runs: tuple[Path, Path], tmp_path: Path) -> None:
+    def test_compare_refuses_what_is_no_run(
+        self, two_runs: tuple[Path, Path], tmp_path: Path
+    ) -> None:
         done = sql_env("compare", two_runs[0], tmp_path / "nothing")
         assert done.exit_code == 2
         assert "is not a run" in done.stderr
@@ -331,7 +335,9 @@ class TestCompareAndReport:
         assert done.exit_code == 0
         assert "Which singers come from France?" in (two_runs[1] / "report.html").read_text()
 
-    def test_report_with_a_training(self, two_runs: tuple[Path, Path], tmp_path: Path) -> None:
+    def test_report_draws_the_curve_of_a_training(
+        self, two_runs: tuple[Path, Path], tmp_path: Path
+    ) -> None:
         training = tmp_path / "grpo"
         training.mkdir()
         (training / "metrics.jsonl").write_text('{"step": 1, "reward": 0.1}\n')

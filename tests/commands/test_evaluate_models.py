@@ -137,7 +137,7 @@ def test_an_adapter_folder_is_played(music_dir: Path, adapter_dir: Path, tmp_pat
     assert done.exit_code == 0, done.output
 
 
-def test_an_adapter_whose_base_has_moved(
+def test_the_base_that_an_adapter_lacks_can_be_named(
     music_dir: Path, model_dir: Path, adapter_dir: Path, tmp_path: Path
 ) -> None:
     moved = shutil.copytree(adapter_dir, tmp_path / "moved")
@@ -151,7 +151,7 @@ def test_an_adapter_whose_base_has_moved(
     assert found.exit_code == 0, found.output
 
 
-def test_base_with_something_that_is_no_adapter(
+def test_base_is_refused_for_what_is_no_adapter(
     music_dir: Path, model_dir: Path, tmp_path: Path
 ) -> None:
     done = evaluate(music_dir, tmp_path / "runs", tmp_path, "--base", str(model_dir))
@@ -159,7 +159,7 @@ def test_base_with_something_that_is_no_adapter(
     assert "no adapter" in done.stderr
 
 
-def test_watching_a_model_play(music_dir: Path, model_dir: Path) -> None:
+def test_a_model_can_be_watched_at_play(music_dir: Path, model_dir: Path) -> None:
     done = CliRunner().invoke(
         app,
         [

@@ -29,7 +29,7 @@ def test_an_empty_token_in_the_environment_does_not_open_the_door(music_dir: Pat
     assert "the token is empty" in said
 
 
-def test_a_dataset_that_is_not_there(tmp_path: Path) -> None:
+def test_a_dataset_that_is_not_there_is_named(tmp_path: Path) -> None:
     said = refused("--dataset", tmp_path / "nothing")
     assert "nothing/questions" in said and "sql-env data" in said
 

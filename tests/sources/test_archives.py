@@ -23,14 +23,14 @@ def zipped(folder: Path, archive: Path, inside: str = "spider_data") -> Path:
     return archive
 
 
-def test_a_folder_or_the_folder_around_it(tmp_path: Path) -> None:
+def test_a_source_may_be_the_folder_or_the_one_around_it(tmp_path: Path) -> None:
     make_spider(tmp_path / "download" / "spider")
     for source in (tmp_path / "download" / "spider", tmp_path / "download"):
         with opened(source, "database*") as folder:
             assert folder == tmp_path / "download" / "spider"
 
 
-def test_an_archive_is_unpacked_for_a_while(tmp_path: Path) -> None:
+def test_an_archive_is_unpacked_and_then_removed(tmp_path: Path) -> None:
     archive = zipped(make_spider(tmp_path / "spider"), tmp_path / "spider.zip")
     with opened(archive, "database*") as folder:
         assert folder.name == "spider_data"
@@ -45,7 +45,7 @@ def test_only_some_databases_are_unpacked(tmp_path: Path) -> None:
         assert list(source.databases) == ["store"] and len(source.questions) == 20
 
 
-def test_birds_archive_in_the_archive(tmp_path: Path) -> None:
+def test_an_archive_inside_birds_archive_is_unpacked_too(tmp_path: Path) -> None:
     folder = make_bird(tmp_path / "bird")
     inner = zipped(folder / "dev_databases", tmp_path / "inner.zip", "dev_databases")
     shutil.rmtree(folder / "dev_databases")

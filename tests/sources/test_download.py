@@ -103,13 +103,13 @@ def test_a_file_with_the_wrong_checksum_is_fetched_again(server: Server, tmp_pat
     assert fetch(archive(server.url()), tmp_path).read_bytes() == CONTENT
 
 
-def test_interrupted_in_the_middle_and_taken_up_at_once(server: Server, tmp_path: Path) -> None:
+def test_a_download_that_breaks_off_goes_on_at_once(server: Server, tmp_path: Path) -> None:
     server.break_off_after = [300_000]
     assert fetch(archive(server.url()), tmp_path).read_bytes() == CONTENT
     assert server.requests == [None, "bytes=300000-"]
 
 
-def test_interrupted_and_taken_up_by_the_next_run(server: Server, tmp_path: Path) -> None:
+def test_a_download_that_broke_off_goes_on_in_the_next_run(server: Server, tmp_path: Path) -> None:
     server.break_off_after = [300_000, 0]
     with pytest.raises(DownloadError, match="the next attempt goes on from there"):
         fetch(archive(server.url()), tmp_path)
@@ -168,7 +168,7 @@ def test_an_unknown_checksum_is_recorded(server: Server, tmp_path: Path) -> None
     assert fetch(archive(server.url(), sha256=None), tmp_path).read_bytes() == CONTENT
 
 
-def test_a_folder_that_cannot_be_made(server: Server, tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_made_is_named(server: Server, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(DownloadError, match="cannot be made"):
         fetch(archive(server.url()), tmp_path / "file" / "folder")

@@ -95,7 +95,7 @@ def test_an_unknown_database_is_refused_with_those_there_are(shop: Path) -> None
         enrich([raw("SELECT 1", "shp")], {"shop": shop})
 
 
-def test_a_file_that_is_no_database(tmp_path: Path) -> None:
+def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "shop.sqlite"
     path.write_text("this is a letter, not a database" * 100)
     with pytest.raises(SourceError, match=r"shop.sqlite: not a readable SQLite database"):
@@ -110,7 +110,7 @@ def test_a_database_cut_off_is_refused(tmp_path: Path) -> None:
         open_checked(path)
 
 
-def test_a_database_with_a_page_overwritten(tmp_path: Path) -> None:
+def test_a_database_with_a_page_overwritten_is_refused(tmp_path: Path) -> None:
     path = make_database(tmp_path / "shop.sqlite")
     content = bytearray(path.read_bytes())
     content[4096:8192] = b"\x5a" * 4096
@@ -119,7 +119,7 @@ def test_a_database_with_a_page_overwritten(tmp_path: Path) -> None:
         open_checked(path)
 
 
-def test_a_database_without_tables(tmp_path: Path) -> None:
+def test_a_database_without_tables_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "shop.sqlite"
     path.touch()
     with pytest.raises(SourceError, match="no tables"):

@@ -103,7 +103,7 @@ def test_an_unknown_database_is_refused_with_those_there_are(folder: Path) -> No
     assert "q.json: record 1: unknown database 'shp'. There are: shop" in error_of(folder)
 
 
-def test_two_databases_of_one_name(folder: Path) -> None:
+def test_two_databases_of_one_name_are_refused(folder: Path) -> None:
     make_database(folder / "old" / "shop.sqlite")
     write_json(folder / "q.json", [question()])
     assert "a second database called 'shop'" in error_of(folder)
@@ -114,7 +114,7 @@ def test_a_folder_without_a_database_is_refused(tmp_path: Path) -> None:
     assert "no such folder" in error_of(tmp_path / "nowhere")
 
 
-def test_no_question_file_or_too_many(folder: Path) -> None:
+def test_no_question_file_or_too_many_are_refused(folder: Path) -> None:
     assert "found none" in error_of(folder)
     write_json(folder / "a.json", [question()])
     write_json(folder / "b.json", [question()])
@@ -122,13 +122,13 @@ def test_no_question_file_or_too_many(folder: Path) -> None:
     assert len(read_own(folder, folder / "b.json").questions) == 1
 
 
-def test_question_file_that_is_not_there(folder: Path) -> None:
+def test_a_question_file_that_is_not_there_is_refused(folder: Path) -> None:
     assert "no such file" in error_of(folder, folder / "nowhere.csv")
     with pytest.raises(QuestionLoadError, match="no such file"):
         read_own(folder, folder / "nowhere.json")
 
 
-def test_question_file_of_another_kind(folder: Path) -> None:
+def test_a_question_file_of_another_kind_is_refused(folder: Path) -> None:
     assert "questions come as CSV or as a JSON list" in error_of(folder, folder / "q.xlsx")
 
 

@@ -58,7 +58,7 @@ def test_kaggledbqa_loads_each_question_once(tmp_path: Path) -> None:
     assert {record.database_name for record in prepared.records} == {"Shop", "Store"}
 
 
-def test_kaggledbqa_with_only_the_two_halves(tmp_path: Path) -> None:
+def test_kaggledbqa_without_whole_files_loads_both_halves(tmp_path: Path) -> None:
     make_kaggle(tmp_path)
     (tmp_path / "examples" / "Shop.json").unlink()
     assert len(read_spider(tmp_path).questions) == 2 * len(SHOP_QUESTIONS)
@@ -86,7 +86,7 @@ def test_a_record_without_a_field_is_refused(tmp_path: Path, field: str) -> None
         read_spider(tmp_path)
 
 
-def test_a_core_database_that_is_not_there(tmp_path: Path) -> None:
+def test_a_core_database_that_is_not_there_is_named(tmp_path: Path) -> None:
     source = read_spider(make_spider(tmp_path))
     with pytest.raises(SourceError, match="no file of the database 'student_assessment'"):
         prepare_spider(source)

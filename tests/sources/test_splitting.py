@@ -54,13 +54,13 @@ def queries(records: list[QuestionRecord]) -> set[str]:
 
 
 @given(RECORDS, st.integers())
-def test_no_gold_query_on_both_sides(records: list[QuestionRecord], seed: int) -> None:
+def test_no_gold_query_is_on_both_sides(records: list[QuestionRecord], seed: int) -> None:
     train, held = split_by_question(records, seed)
     assert not queries(train) & queries(held)
     assert Counter(map(id, train + held)) == Counter(map(id, records))
 
 
-def test_equal_queries_in_other_dress_stay_together() -> None:
+def test_equal_queries_in_another_spelling_stay_together() -> None:
     records = [
         *many(databases=2),
         record(1, "x", "SELECT T1.name FROM Singer AS T1", "easy"),
@@ -89,7 +89,7 @@ def test_queries_trained_elsewhere_stay_in_train() -> None:
     assert len(held) == round(0.3 * len(records))
 
 
-def test_same_seed_same_split() -> None:
+def test_the_same_seed_gives_the_same_split() -> None:
     assert split_by_question(many(), 5) == split_by_question(many(), 5)
     assert split_by_question(many(), 5) != split_by_question(many(), 6)
     assert split_by_database(many(), 5) == split_by_database(many(), 5)
@@ -106,7 +106,7 @@ def test_split_by_database_needs_two() -> None:
         split_by_database(many(databases=1), seed=1)
 
 
-def test_two_databases_are_one_and_one() -> None:
+def test_of_two_databases_each_side_gets_one() -> None:
     train, held = split_by_database(many(databases=2), seed=1)
     assert train and held
 

@@ -50,7 +50,9 @@ def test_what_is_written_can_be_loaded(tmp_path: Path, source: Source, prepared:
     assert json.loads((out / "manifest.json").read_text()) == {"seed": 42}
 
 
-def test_same_input_same_bytes(tmp_path: Path, source: Source, prepared: Prepared) -> None:
+def test_the_same_input_gives_the_same_bytes(
+    tmp_path: Path, source: Source, prepared: Prepared
+) -> None:
     one = write_dataset(tmp_path / "one", prepared.records, source.databases, {})
     two = write_dataset(tmp_path / "two", prepare_all(source).records, source.databases, {})
     assert snapshot(one) == snapshot(two)
@@ -83,7 +85,7 @@ def test_an_empty_folder_may_be_used(tmp_path: Path, source: Source, prepared: P
     assert Dataset.at(out).load()
 
 
-def test_a_place_that_cannot_be_a_folder(
+def test_a_place_that_cannot_be_a_folder_is_refused(
     tmp_path: Path, source: Source, prepared: Prepared
 ) -> None:
     (tmp_path / "file").write_text("")

@@ -295,7 +295,7 @@ def test_runs_over_other_questions_do_not_stand_in_one_column(
     assert "played [2, 3] questions" in done.stderr
 
 
-def test_a_page_that_asks_for_an_unknown_table(project: Path, tmp_path: Path) -> None:
+def test_a_page_that_asks_for_an_unknown_table_is_refused(project: Path, tmp_path: Path) -> None:
     path = tmp_path / "x.md"
     path.write_text("<!-- table mystery -->\n<!-- end -->\n")
     done = tool("page", "--plan", project / "results" / "page.toml", "--into", path)

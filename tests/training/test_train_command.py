@@ -161,6 +161,17 @@ def test_what_a_user_gets_wrong_is_said_in_one_line(
     assert "Traceback" not in outcome.output
 
 
+def test_demonstrations_of_a_split_that_is_not_there_are_refused(
+    tiny_dataset: Dataset, tmp_path: Path
+) -> None:
+    path = tmp_path / "shown.jsonl"
+    where = ["--dataset", str(tiny_dataset.db_dir.parent), "--set", "sft.split=rl"]
+    outcome = CliRunner().invoke(app, ["demonstrations", str(path), *where])
+    assert outcome.exit_code == 2
+    assert "no question has split 'rl'" in " ".join(outcome.output.split())
+    assert not path.exists()
+
+
 def test_a_run_without_a_checkpoint_cannot_be_resumed(
     tiny_config: MakeConfig, sft_model_dir: Path, tmp_path: Path
 ) -> None:

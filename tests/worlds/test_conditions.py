@@ -18,7 +18,7 @@ EACH = 25
 
 
 @pytest.mark.parametrize("form", sorted(MAKERS))
-def test_sql_and_test_agree(form: str, tmp_path: Path) -> None:
+def test_a_condition_holds_for_the_rows_that_its_sql_finds(form: str, tmp_path: Path) -> None:
     rng = random.Random(3)
     seen = 0
     for name in sorted(DOMAINS)[::4]:

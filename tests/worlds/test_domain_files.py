@@ -139,7 +139,7 @@ def test_two_files_may_not_share_a_name(bakery: Path, tmp_path: Path) -> None:
         generate_dataset(tmp_path / "made", questions=10, domains=[bakery, other])
 
 
-def test_a_file_that_is_not_there_or_not_text(tmp_path: Path) -> None:
+def test_a_file_that_is_not_there_or_not_text_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DomainError, match=r"zoo\.toml: cannot be read: No such file"):
         read_domain(tmp_path / "zoo.toml")
     (tmp_path / "zoo.toml").write_bytes(b"\xff\xfe")

@@ -31,7 +31,7 @@ from sql_env.worlds.english import (
         ("person", "people"),
     ],
 )
-def test_plurals(one: str, many: str) -> None:
+def test_nouns_get_their_plural(one: str, many: str) -> None:
     assert plural(one) == many
 
 
@@ -51,11 +51,11 @@ def test_plurals(one: str, many: str) -> None:
         ("180 hour shift", "a 180 hour shift"),
     ],
 )
-def test_articles(phrase: str, expected: str) -> None:
+def test_the_article_follows_the_sound(phrase: str, expected: str) -> None:
     assert with_article(phrase) == expected
 
 
-def test_lists_numbers_and_sentences() -> None:
+def test_lists_numbers_and_sentences_are_written_as_people_do() -> None:
     assert listing(["a"]) == "a"
     assert listing(["a", "b", "c"], "or") == "a, b or c"
     assert number_word(3) == "three"
@@ -72,7 +72,7 @@ def test_lists_numbers_and_sentences() -> None:
         ("are|is taught by", "is taught by", "are not taught by", "is each team taught by"),
     ],
 )
-def test_verbs(spec: str, one: str, negated: str, asked: str) -> None:
+def test_verbs_agree_and_can_be_negated(spec: str, one: str, negated: str, asked: str) -> None:
     verb = Verb(spec)
     assert verb.form(many=False) == one
     assert verb.negated() == negated
@@ -93,7 +93,9 @@ def test_verbs(spec: str, one: str, negated: str, asked: str) -> None:
         ("earn|earns {}", "who earn 30", "earn 30", "do not earn 30"),
     ],
 )
-def test_sayings(spec: str, modifier: str, predicate: str, negated: str) -> None:
+def test_a_saying_fits_as_modifier_and_predicate(
+    spec: str, modifier: str, predicate: str, negated: str
+) -> None:
     saying = Saying.parse(spec, "30")
     assert saying.modifier("who") == modifier
     assert saying.predicate() == predicate

@@ -130,7 +130,9 @@ class TestSeeds:
 
 class TestCounts:
     @pytest.mark.parametrize(("databases", "questions"), [(1, 1), (1, 150), (3, 100), (7, 23)])
-    def test_as_many_as_asked_for(self, tmp_path: Path, databases: int, questions: int) -> None:
+    def test_as_many_questions_are_made_as_asked_for(
+        self, tmp_path: Path, databases: int, questions: int
+    ) -> None:
         summary = generate_dataset(tmp_path, databases=databases, questions=questions, seed=2)
         assert len(Dataset.at(tmp_path).load()) == questions == sum(summary.questions.values())
         assert len(list((tmp_path / "databases").iterdir())) == databases == summary.databases
@@ -150,14 +152,14 @@ class TestErrors:
             ({"eval_fraction": 1.0}, "eval_fraction"),
         ],
     )
-    def test_requests_that_make_no_sense(
+    def test_requests_that_make_no_sense_are_refused(
         self, tmp_path: Path, wanted: dict[str, int], message: str
     ) -> None:
         with pytest.raises(GenerationError, match=message):
             generate_dataset(tmp_path, **wanted)  # type: ignore[arg-type]
         assert not list(tmp_path.iterdir())
 
-    def test_more_questions_than_a_database_has(
+    def test_more_questions_than_a_database_has_are_refused(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         few = ("count_rows", "group_count", "above_average", "group_ordered")
@@ -166,7 +168,7 @@ class TestErrors:
             generate_dataset(tmp_path, databases=1, questions=200, seed=1)
         assert not list(tmp_path.iterdir())
 
-    def test_a_place_that_cannot_be_written(self, tmp_path: Path) -> None:
+    def test_a_place_that_cannot_be_written_is_named(self, tmp_path: Path) -> None:
         file = tmp_path / "file"
         file.write_text("in the way")
         with pytest.raises(GenerationError, match="file"):

@@ -53,7 +53,7 @@ def test_sentences_are_whole(candidates: dict[str, list[Candidate]]) -> None:
             assert not re.search(r"\b(the|of|a|are|is|that|who|with) \1\b", question), question
 
 
-def test_articles_fit(candidates: dict[str, list[Candidate]]) -> None:
+def test_articles_fit_the_word_after_them(candidates: dict[str, list[Candidate]]) -> None:
     for some in candidates.values():
         for candidate in some:
             assert not re.search(r"\ba (?=[aeio]\w)(?!one|eu)", candidate.question), (
@@ -97,6 +97,8 @@ FEATURES = {
 
 
 @pytest.mark.parametrize("feature", FEATURES)
-def test_the_grammar_covers(feature: str, candidates: dict[str, list[Candidate]]) -> None:
+def test_the_grammar_covers_every_feature_of_sql(
+    feature: str, candidates: dict[str, list[Candidate]]
+) -> None:
     pattern = re.compile(FEATURES[feature])
     assert any(pattern.search(c.sql) for some in candidates.values() for c in some)

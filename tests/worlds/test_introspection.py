@@ -19,7 +19,7 @@ def school(tmp_path: Path) -> World:
     return world_of(database(tmp_path, SCHOOL))
 
 
-def test_tables_have_nouns(school: World) -> None:
+def test_tables_get_nouns(school: World) -> None:
     nouns = {table.name: table.spec.nouns for table in school.tables.values()}
     assert nouns["Ref_Course_Types"] == ("course type",)
     assert nouns["Courses"] == ("course",)

@@ -19,7 +19,7 @@ def relation(world: World, hops: int) -> Relation:
     return next(r for r in world.relations if len(r.hops) == hops)
 
 
-def test_literals() -> None:
+def test_literals_are_quoted_for_sql() -> None:
     assert literal("O'Hara") == "'O''Hara'"
     assert literal(3) == "3"
     assert literal(2.5) == "2.5"

@@ -1,14 +1,12 @@
 """The question grammar: every module registers its intents in `INTENTS` when imported."""
 
-from sql_env.worlds.intents import (
+from sql_env.worlds.intents import (  # noqa: F401
     absence,
     aggregates,
-    chains,
     compound,
     correlated,
     existing,
     filtering,
-    group_extremes,
     grouping,
     join_values,
     joined_groups,
@@ -19,31 +17,6 @@ from sql_env.worlds.intents import (
     ordering,
     sets,
 )
-from sql_env.worlds.intents.base import INTENTS, Asker, Candidate, Intent, propose
-from sql_env.worlds.intents.existing import EXISTING_INTENTS
+from sql_env.worlds.intents.base import EXISTING_INTENTS, INTENTS, Asker, Candidate, Intent, propose
 
-__all__ = [
-    "EXISTING_INTENTS",
-    "INTENTS",
-    "Asker",
-    "Candidate",
-    "Intent",
-    "absence",
-    "aggregates",
-    "chains",
-    "compound",
-    "correlated",
-    "existing",
-    "filtering",
-    "group_extremes",
-    "grouping",
-    "join_values",
-    "joined_groups",
-    "joins",
-    "kin",
-    "listing",
-    "nested",
-    "ordering",
-    "propose",
-    "sets",
-]
+__all__ = ["EXISTING_INTENTS", "INTENTS", "Asker", "Candidate", "Intent", "propose"]

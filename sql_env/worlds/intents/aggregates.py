@@ -21,6 +21,11 @@ def aggregate_of(ask: Asker, column: WorldColumn) -> str:
     return ask.rng.choice(["avg", "avg", "max", "min", *sums])
 
 
+def said_aggregate(ask: Asker, function: str, column: WorldColumn) -> str:
+    """`average salary`, `highest age`."""
+    return f"{ask.one_of(*AGGREGATES[function])} {column.spec.words[0]}"
+
+
 def _aggregate(ask: Asker, condition_share: float) -> Draft:
     table = need(ask.table(kinds=("number",)))
     column = need(ask.column(table, "number"))
@@ -30,13 +35,8 @@ def _aggregate(ask: Asker, condition_share: float) -> Draft:
     differs: list[str] = []
     if ask.rng.random() < condition_share:
         subject, differs = ask.narrowed(query, subject, without=(column, *table.display))
-    words = column.spec.words[0]
-    return ask.draft(
-        query,
-        subject,
-        differs=differs,
-        agg=f"{ask.one_of(*AGGREGATES[function])} {words}",
-    )
+    agg = said_aggregate(ask, function, column)
+    return ask.draft(query, subject, differs=differs, agg=agg)
 
 
 @intent(

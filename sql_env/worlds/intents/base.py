@@ -10,7 +10,8 @@ import random
 import string
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from functools import partial
+from typing import Any, TypeVar
 
 from sql_env.worlds.conditions import Condition, random_condition
 from sql_env.worlds.english import Saying, plural, sentence
@@ -19,7 +20,6 @@ from sql_env.worlds.subjects import Subject
 from sql_env.worlds.world import Relation, World, WorldColumn, WorldTable
 
 T = TypeVar("T")
-NUMERIC = ("number",)
 ORDERABLE = ("number", "date", "year")
 
 
@@ -81,21 +81,40 @@ class Candidate:
 
 
 INTENTS: dict[str, Intent] = {}
+EXISTING_INTENTS: dict[str, Intent] = {}
+"""What only existing databases are asked, so that what domains are asked stays what it is."""
+
+Make = Callable[..., Draft]
 
 
-def intent(
-    level: str, *phrasings: str, may_be_empty: bool = False
-) -> Callable[[Callable[[Asker], Draft]], Callable[[Asker], Draft]]:
-    """Register a function as an intent that mostly yields queries of `level`."""
+def add_intent(
+    name: str,
+    level: str,
+    phrasings: tuple[str, ...],
+    make: Make,
+    *,
+    may_be_empty: bool = False,
+    register: dict[str, Intent] = INTENTS,
+    **choices: Any,
+) -> None:
+    """Register an intent that mostly yields queries of `level`: `make` with these `choices`."""
+    if name in register:
+        raise ValueError(f"two intents are called {name}")
+    register[name] = Intent(name, level, phrasings, partial(make, **choices), may_be_empty)
 
-    def register(make: Callable[[Asker], Draft]) -> Callable[[Asker], Draft]:
-        name = make.__name__
-        if name in INTENTS:
-            raise ValueError(f"two intents are called {name}")
-        INTENTS[name] = Intent(name, level, phrasings, make, may_be_empty)
+
+def intent(level: str, *phrasings: str, **about: Any) -> Callable[[Make], Make]:
+    """Register a function as an intent of its own name; see `add_intent`."""
+
+    def register(make: Make) -> Make:
+        add_intent(make.__name__, level, phrasings, make, **about)
         return make
 
     return register
+
+
+add_existing = partial(add_intent, register=EXISTING_INTENTS)
+existing_intent = partial(intent, register=EXISTING_INTENTS)
 
 
 def _fields(phrasing: str) -> set[str]:
@@ -192,7 +211,6 @@ class Asker:
         *,
         many: bool | None = None,
         hops: int | None = None,
-        source: WorldTable | None = None,
         named_source: bool = False,
         named_target: bool = False,
         complete: bool = False,
@@ -202,7 +220,6 @@ class Asker:
             for r in self.world.relations
             if (many is None or r.many == many)
             and (hops is None or len(r.hops) == hops)
-            and (source is None or r.source is source)
             and (not named_source or r.source.display)
             and (not named_target or r.target.display)
             and (not complete or r.complete)

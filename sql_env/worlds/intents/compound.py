@@ -7,9 +7,17 @@ from typing import NamedTuple
 
 from sql_env.worlds.english import Saying, with_article
 from sql_env.worlds.intents.absence import refers_always
-from sql_env.worlds.intents.aggregates import AGGREGATES, aggregate_of
-from sql_env.worlds.intents.base import ORDERABLE, Asker, Draft, NotOffered, need, superlative
-from sql_env.worlds.intents.existing import existing_intent
+from sql_env.worlds.intents.aggregates import aggregate_of, said_aggregate
+from sql_env.worlds.intents.base import (
+    ORDERABLE,
+    Asker,
+    Draft,
+    NotOffered,
+    add_existing,
+    existing_intent,
+    need,
+    superlative,
+)
 from sql_env.worlds.intents.filtering import COUNT_PHRASINGS
 from sql_env.worlds.intents.nested import NAMES_PHRASINGS, of_the_first
 from sql_env.worlds.intents.ordering import (
@@ -18,7 +26,7 @@ from sql_env.worlds.intents.ordering import (
     superlative_of,
     top_of,
 )
-from sql_env.worlds.query import Query, at
+from sql_env.worlds.query import Query, at, sort_key
 from sql_env.worlds.subjects import display_sql
 from sql_env.worlds.world import WorldColumn, WorldTable
 
@@ -48,11 +56,11 @@ def _aggregate(ask: Asker, table: WorldTable) -> _Aggregate | None:
     if column is None:
         return None
     function = aggregate_of(ask, column)
-    words = f"{ask.one_of(*AGGREGATES[function])} {column.spec.words[0]}"
+    words = said_aggregate(ask, function, column)
     return _Aggregate(column, f"{function}({at(0, column)})", words)
 
 
-def _aggregate_over(ask: Asker, *, having: bool, such: bool) -> Draft:
+def _aggregate_over(ask: Asker, having: bool = False, such: bool = False) -> Draft:
     """A number over those that have a target, or have none; perhaps one with a property."""
     relation = need(ask.relation(many=True, hops=1))
     if relation.complete and not such:
@@ -79,24 +87,12 @@ def _aggregate_over(ask: Asker, *, having: bool, such: bool) -> Draft:
     return ask.draft(query, differs=differs, agg=number.words, np=np)
 
 
-@existing_intent("hard", *_AGGREGATE_PHRASINGS)
-def aggregate_with_any(ask: Asker) -> Draft:
-    return _aggregate_over(ask, having=True, such=False)
-
-
-@existing_intent("hard", *_AGGREGATE_PHRASINGS)
-def aggregate_with_such(ask: Asker) -> Draft:
-    return _aggregate_over(ask, having=True, such=True)
-
-
-@existing_intent("extra", *_AGGREGATE_PHRASINGS)
-def aggregate_without_any(ask: Asker) -> Draft:
-    return _aggregate_over(ask, having=False, such=False)
-
-
-@existing_intent("extra", *_AGGREGATE_PHRASINGS)
-def aggregate_without_such(ask: Asker) -> Draft:
-    return _aggregate_over(ask, having=False, such=True)
+add_existing("aggregate_with_any", "hard", _AGGREGATE_PHRASINGS, _aggregate_over, having=True)
+add_existing(
+    "aggregate_with_such", "hard", _AGGREGATE_PHRASINGS, _aggregate_over, having=True, such=True
+)
+add_existing("aggregate_without_any", "extra", _AGGREGATE_PHRASINGS, _aggregate_over)
+add_existing("aggregate_without_such", "extra", _AGGREGATE_PHRASINGS, _aggregate_over, such=True)
 
 
 @existing_intent(
@@ -125,14 +121,15 @@ def filtered_two_aggregates(ask: Asker) -> Draft:
 # -- the first of some -----------------------------------------------------------------------
 
 
-@existing_intent("hard", *SUPERLATIVE_PHRASINGS)
-def superlative_filtered_columns(ask: Asker) -> Draft:
-    return superlative_of(ask, conditioned=True, extra_column=True)
-
-
-@existing_intent("medium", *TOP_PHRASINGS)
-def top_columns(ask: Asker) -> Draft:
-    return top_of(ask, extra_column=True)
+add_existing(
+    "superlative_filtered_columns",
+    "hard",
+    SUPERLATIVE_PHRASINGS,
+    superlative_of,
+    conditioned=True,
+    extra_column=True,
+)
+add_existing("top_columns", "medium", TOP_PHRASINGS, top_of, extra_column=True)
 
 
 @existing_intent("hard", *COUNT_PHRASINGS)
@@ -154,13 +151,13 @@ def _more_than(column: WorldColumn, up: bool, other: str) -> Saying:
     return Saying("have", f"{more} than {other}")
 
 
-def _beyond_the_first(ask: Asker, counted: bool) -> Draft:
+def _beyond_the_first(ask: Asker, counted: bool = False) -> Draft:
     """Those that have more of something than the one that is first in something else."""
     table = need(ask.table(kinds=("number",)))
     column = need(ask.column(table, "number", full=True))
     key = need(ask.column(table, *ORDERABLE, full=True, without=[column]))
     top, up = ask.rng.random() < 0.65, ask.rng.random() < 0.6
-    order = [at(0, key) + (" DESC" if top else "")]
+    order = [sort_key(at(0, key), top)]
     inner = Query([table], [at(0, column)], order=order, limit=1)
     query = Query([table], ["count(*)"] if counted else display_sql(table))
     query.where = [f"{at(0, column)} {'>' if up else '<'} ({inner.sql})"]
@@ -169,11 +166,5 @@ def _beyond_the_first(ask: Asker, counted: bool) -> Draft:
     return Draft(query.sql, words, (), ask.draft(inner).ties, 1)
 
 
-@existing_intent("hard", *COUNT_PHRASINGS)
-def count_beyond_the_first(ask: Asker) -> Draft:
-    return _beyond_the_first(ask, counted=True)
-
-
-@existing_intent("hard", *NAMES_PHRASINGS)
-def beyond_the_first(ask: Asker) -> Draft:
-    return _beyond_the_first(ask, counted=False)
+add_existing("count_beyond_the_first", "hard", COUNT_PHRASINGS, _beyond_the_first, counted=True)
+add_existing("beyond_the_first", "hard", NAMES_PHRASINGS, _beyond_the_first)

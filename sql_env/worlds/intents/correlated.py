@@ -5,11 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 from sql_env.worlds.english import Saying, with_article
-from sql_env.worlds.intents.base import Asker, Draft, NotOffered, intent, need, superlative
+from sql_env.worlds.intents.base import (
+    Asker,
+    Draft,
+    NotOffered,
+    add_intent,
+    intent,
+    need,
+    superlative,
+)
 from sql_env.worlds.intents.nested import NAMES_PHRASINGS
 from sql_env.worlds.query import Query, at
 from sql_env.worlds.subjects import display_sql, names_of, partners
-from sql_env.worlds.world import Relation, Value, WorldTable
+from sql_env.worlds.world import Value, WorldTable
 
 
 def _outer(table: WorldTable) -> Query:
@@ -90,15 +98,14 @@ def best_of_group(ask: Asker) -> Draft:
     )
 
 
-def _exists(ask: Asker, relation: Relation, negated: bool) -> Draft:
+def _exists(ask: Asker, negated: bool = False) -> Draft:
+    relation = need(ask.relation(many=True, hops=1))
     table, target = relation.source, relation.target
     hop = relation.hops[0]
     inner = _inner(target, "1")
     inner.where = [f"{at(0, hop.right_column)} = T1.{table.key_name}"]
     things = ask.subject(target)
-    if negated and not relation.complete and ask.rng.random() < 0.5:
-        pass
-    else:
+    if not negated or relation.complete or ask.rng.random() >= 0.5:
         condition = need(ask.condition(target, share=(0.05, 0.5)))
         inner.where.append(condition.sql())
         things = things.narrowed(condition.saying)
@@ -115,14 +122,8 @@ def _exists(ask: Asker, relation: Relation, negated: bool) -> Draft:
     return ask.draft(query, ask.subject(table, saying), differs=differs)
 
 
-@intent("hard", *NAMES_PHRASINGS)
-def exists_such(ask: Asker) -> Draft:
-    return _exists(ask, need(ask.relation(many=True, hops=1)), negated=False)
-
-
-@intent("hard", *NAMES_PHRASINGS)
-def exists_none(ask: Asker) -> Draft:
-    return _exists(ask, need(ask.relation(many=True, hops=1)), negated=True)
+add_intent("exists_such", "hard", NAMES_PHRASINGS, _exists)
+add_intent("exists_none", "hard", NAMES_PHRASINGS, _exists, negated=True)
 
 
 @intent(

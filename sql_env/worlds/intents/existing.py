@@ -1,39 +1,20 @@
-"""Questions that only existing databases are asked: several columns at once, bare keys.
-
-They have a register of their own, so that what domains are asked stays what it is.
-"""
+"""Questions that only existing databases are asked: several columns at once, bare keys."""
 
 from __future__ import annotations
-
-from collections.abc import Callable
 
 from sql_env.worlds.english import listing, plural
 from sql_env.worlds.intents.base import (
     ORDERABLE,
     Asker,
     Draft,
-    Intent,
     NotOffered,
     direction_words,
+    existing_intent,
     need,
 )
 from sql_env.worlds.intents.grouping import bound_on_count
-from sql_env.worlds.query import Query, at
+from sql_env.worlds.query import Query, at, sort_key
 from sql_env.worlds.world import Relation, WorldColumn
-
-EXISTING_INTENTS: dict[str, Intent] = {}
-
-_Make = Callable[[Asker], Draft]
-
-
-def existing_intent(level: str, *phrasings: str) -> Callable[[_Make], _Make]:
-    """Register a function as an intent for existing databases."""
-
-    def register(make: _Make) -> _Make:
-        EXISTING_INTENTS[make.__name__] = Intent(make.__name__, level, phrasings, make)
-        return make
-
-    return register
 
 
 def _several(ask: Asker) -> tuple[Query, list[WorldColumn], str, str] | None:
@@ -67,7 +48,7 @@ def several_ordered(ask: Asker) -> Draft:
     table = query.tables[0]
     key = need(ask.column(table, *ORDERABLE, full=True))
     down = ask.rng.random() < 0.5
-    query.order = [at(0, key) + (" DESC" if down else "")]
+    query.order = [sort_key(at(0, key), down)]
     subject = ask.subject(table)
     return ask.draft(
         query,
@@ -95,13 +76,7 @@ def several_filtered(ask: Asker) -> Draft:
     bare = query.sql
     query.where.append(condition.sql())
     subject = ask.subject(table, condition.saying)
-    return ask.draft(
-        query,
-        subject,
-        differs=[bare],
-        columns=columns,
-        column=column,
-    )
+    return ask.draft(query, subject, differs=[bare], columns=columns, column=column)
 
 
 def _referred(ask: Asker) -> tuple[Relation, Query] | None:
@@ -159,10 +134,9 @@ def keys_with_bound(ask: Asker) -> Draft:
     "Return the {ids} of the {np} along with the number of {things} corresponding to each.",
 )
 def keys_with_count(ask: Asker) -> Draft:
-    found = need(_referred(ask))
-    if not found[0].complete:
+    relation, query = need(_referred(ask))
+    if not relation.complete:
         raise NotOffered
-    relation, query = found
     query.select.append("count(*)")
     return ask.draft(query, **_key_words(ask, relation))
 

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from sql_env.worlds.conditions import Condition
 from sql_env.worlds.english import plural
-from sql_env.worlds.intents.base import ORDERABLE, Asker, Draft, NotOffered, intent, need
+from sql_env.worlds.intents.base import (
+    ORDERABLE,
+    Asker,
+    Draft,
+    NotOffered,
+    add_intent,
+    intent,
+    need,
+)
 from sql_env.worlds.query import Query, at
 from sql_env.worlds.subjects import display_sql, names_of
 from sql_env.worlds.world import WorldTable
@@ -42,29 +50,20 @@ def _filtered_list(
     return ask.draft(query, differs=differs, **words)
 
 
-@intent("easy", *LIST_PHRASINGS)
-def filtered_list(ask: Asker) -> Draft:
-    return _filtered_list(ask)
-
-
-@intent("medium", *LIST_PHRASINGS)
-def filtered_list_two(ask: Asker) -> Draft:
-    return _filtered_list(ask, several=True)
-
-
-@intent("medium", *LIST_PHRASINGS)
-def filtered_by_text(ask: Asker) -> Draft:
-    return _filtered_list(ask, forms=("like", "in_year"), named=True)
-
-
-@intent("easy", *LIST_PHRASINGS)
-def filtered_by_absence(ask: Asker) -> Draft:
-    return _filtered_list(ask, forms=("null", "not_null"))
-
-
-@intent("easy", *LIST_PHRASINGS)
-def filtered_by_range(ask: Asker) -> Draft:
-    return _filtered_list(ask, forms=("between", "in"))
+add_intent("filtered_list", "easy", LIST_PHRASINGS, _filtered_list)
+add_intent("filtered_list_two", "medium", LIST_PHRASINGS, _filtered_list, several=True)
+add_intent(
+    "filtered_by_text",
+    "medium",
+    LIST_PHRASINGS,
+    _filtered_list,
+    forms=("like", "in_year"),
+    named=True,
+)
+add_intent(
+    "filtered_by_absence", "easy", LIST_PHRASINGS, _filtered_list, forms=("null", "not_null")
+)
+add_intent("filtered_by_range", "easy", LIST_PHRASINGS, _filtered_list, forms=("between", "in"))
 
 
 @intent(
@@ -118,13 +117,7 @@ def filtered_columns(ask: Asker) -> Draft:
     query.where.append(condition.sql())
     subject = ask.subject(table, condition.saying)
     word = ask.one_of(*column.spec.words)
-    return ask.draft(
-        query,
-        subject,
-        differs=differs,
-        columns=plural(word),
-        column=word,
-    )
+    return ask.draft(query, subject, differs=differs, columns=plural(word), column=word)
 
 
 COUNT_PHRASINGS = (
@@ -151,14 +144,8 @@ def _filtered_count(ask: Asker, number: int) -> Draft:
     return ask.draft(query, subject, differs=differs if number > 1 else ())
 
 
-@intent("easy", *COUNT_PHRASINGS)
-def filtered_count(ask: Asker) -> Draft:
-    return _filtered_count(ask, 1)
-
-
-@intent("medium", *COUNT_PHRASINGS)
-def filtered_count_two(ask: Asker) -> Draft:
-    return _filtered_count(ask, 2)
+add_intent("filtered_count", "easy", COUNT_PHRASINGS, _filtered_count, number=1)
+add_intent("filtered_count_two", "medium", COUNT_PHRASINGS, _filtered_count, number=2)
 
 
 def _disjoint(ask: Asker) -> tuple[WorldTable, Condition, Condition] | None:
@@ -176,21 +163,15 @@ def _disjoint(ask: Asker) -> tuple[WorldTable, Condition, Condition] | None:
 @intent("medium", *LIST_PHRASINGS, may_be_empty=True)
 def nothing_found(ask: Asker) -> Draft:
     """An empty list, on purpose: an agent must be able to answer that there is none."""
-    found = need(_disjoint(ask))
-    table, *conditions = found
+    table, *conditions = need(_disjoint(ask))
     query = Query([table], display_sql(table), where=[c.sql() for c in conditions])
-    subject = ask.subject(table, *(c.saying for c in conditions))
-    return ask.draft(
-        query,
-        subject,
-    )
+    return ask.draft(query, ask.subject(table, *(c.saying for c in conditions)))
 
 
 @intent("medium", *COUNT_PHRASINGS, may_be_empty=True)
 def none_counted(ask: Asker) -> Draft:
     """A count of zero, on purpose."""
-    found = need(_disjoint(ask))
-    table, *conditions = found
+    table, *conditions = need(_disjoint(ask))
     query = Query([table], ["count(*)"], where=[c.sql() for c in conditions])
     return ask.draft(query, ask.subject(table, *(c.saying for c in conditions)))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sql_env.worlds.english import plural
-from sql_env.worlds.intents.aggregates import AGGREGATES
+from sql_env.worlds.intents.aggregates import said_aggregate
 from sql_env.worlds.intents.base import (
     ORDERABLE,
     Asker,
@@ -15,7 +15,7 @@ from sql_env.worlds.intents.base import (
     superlative,
 )
 from sql_env.worlds.intents.joins import related
-from sql_env.worlds.query import Query, at
+from sql_env.worlds.query import Query, at, sort_key
 from sql_env.worlds.subjects import (
     called,
     display_sql,
@@ -108,7 +108,7 @@ def join_aggregate(ask: Asker) -> Draft:
     return ask.draft(
         query,
         differs=[bare],
-        agg=f"{ask.one_of(*AGGREGATES[function])} {column.spec.words[0]}",
+        agg=said_aggregate(ask, function, column),
         np=ask.subject(table, saying).phrase(),
     )
 
@@ -132,7 +132,7 @@ def join_superlative(ask: Asker) -> Draft:
     top = ask.rng.random() < 0.65
     query = Query([relation.source], [at(0, column)], limit=1)
     position = query.join(relation)
-    query.order = [at(position, ranked) + (" DESC" if top else "")]
+    query.order = [sort_key(at(position, ranked), top)]
     words = {
         "column": ask.one_of(*column.spec.words),
         "parent": ask.subject(relation.source).noun,
@@ -157,7 +157,7 @@ def join_ordered(ask: Asker) -> Draft:
     table = relation.source
     column = need(ask.column(table, *ORDERABLE, full=True))
     down = ask.rng.random() < 0.5
-    query = Query([table], display_sql(table), order=[at(0, column) + (" DESC" if down else "")])
+    query = Query([table], display_sql(table), order=[sort_key(at(0, column), down)])
     position = query.join(relation)
     saying = need(related(ask, relation, query, position))
     return ask.draft(query, ask.subject(table, saying), how=direction_words(column, down))
@@ -179,7 +179,7 @@ def superlative_among(ask: Asker) -> Draft:
     table = relation.source
     top = ask.rng.random() < 0.65
     query = Query([table], display_sql(table), limit=1)
-    query.order = [at(0, column) + (" DESC" if top else "")]
+    query.order = [sort_key(at(0, column), top)]
     position = query.join(relation)
     bare = query.sql
     saying = need(related(ask, relation, query, position))

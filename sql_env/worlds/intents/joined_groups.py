@@ -6,7 +6,7 @@ from sql_env.worlds.english import number_word
 from sql_env.worlds.intents.aggregates import AGGREGATES
 from sql_env.worlds.intents.base import Asker, Draft, NotOffered, intent, need
 from sql_env.worlds.intents.grouping import bound_on_count
-from sql_env.worlds.query import Query, at, literal
+from sql_env.worlds.query import Query, at, literal, sort_key
 from sql_env.worlds.speaking import threshold
 from sql_env.worlds.subjects import display_sql, names_of, partners
 from sql_env.worlds.world import Relation
@@ -150,7 +150,7 @@ def join_most(ask: Asker) -> Draft:
         condition = need(ask.condition(relation.target, share=(0.2, 0.8)))
         query.where.append(condition.sql(position))
         things = things.narrowed(condition.saying)
-    query.order = ["count(*)" + (" DESC" if top else "")]
+    query.order = [sort_key("count(*)", top)]
     query.limit = 1
     subject = ask.subject(relation.source)
     name, is_are = names_of(relation.source, False), "is"
@@ -212,7 +212,7 @@ def join_top_aggregate(ask: Asker) -> Draft:
     function = "sum" if column.spec.additive and ask.rng.random() < 0.5 else "avg"
     top = ask.rng.random() < 0.7 or not relation.complete
     query, position = _grouping(ask, relation)
-    query.order = [f"{function}({at(position, column)})" + (" DESC" if top else "")]
+    query.order = [sort_key(f"{function}({at(position, column)})", top)]
     query.limit = 1
     subject = ask.subject(relation.source)
     return ask.draft(

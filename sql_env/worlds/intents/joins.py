@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from sql_env.worlds.english import Saying, with_article
-from sql_env.worlds.intents.base import Asker, Draft, NotOffered, intent, need
+from sql_env.worlds.intents.aggregates import said_aggregate
+from sql_env.worlds.intents.base import Asker, Draft, NotOffered, add_intent, intent, need
 from sql_env.worlds.intents.filtering import COUNT_PHRASINGS
 from sql_env.worlds.query import Query, at
-from sql_env.worlds.subjects import called, display_sql, is_row, names_of, partners
+from sql_env.worlds.subjects import Subject, called, display_sql, is_row, names_of, partners
 from sql_env.worlds.world import Relation
 
 
@@ -46,9 +47,8 @@ JOIN_LIST_PHRASINGS = (
 )
 
 
-def _join_list(ask: Asker, relation: Relation | None, own_condition: bool) -> Draft:
-    if relation is None:
-        raise NotOffered
+def _join_list(ask: Asker, hops: int, own_condition: bool = False) -> Draft:
+    relation = need(ask.relation(hops=hops))
     table = relation.source
     query = Query([table], display_sql(table), distinct=relation.many)
     position = query.join(relation)
@@ -61,36 +61,17 @@ def _join_list(ask: Asker, relation: Relation | None, own_condition: bool) -> Dr
         differs.append(query.sql)
         query.where.append(condition.sql())
         subject = ask.subject(table, condition.saying, saying)
-    return ask.draft(
-        query,
-        subject,
-        differs=differs,
-    )
+    return ask.draft(query, subject, differs=differs)
 
 
-@intent("medium", *JOIN_LIST_PHRASINGS)
-def join_list(ask: Asker) -> Draft:
-    return _join_list(ask, ask.relation(hops=1), own_condition=False)
+add_intent("join_list", "medium", JOIN_LIST_PHRASINGS, _join_list, hops=1)
+add_intent("join_list_two", "medium", JOIN_LIST_PHRASINGS, _join_list, hops=1, own_condition=True)
+add_intent("link_list", "hard", JOIN_LIST_PHRASINGS, _join_list, hops=2)
+add_intent("link_list_two", "extra", JOIN_LIST_PHRASINGS, _join_list, hops=2, own_condition=True)
 
 
-@intent("medium", *JOIN_LIST_PHRASINGS)
-def join_list_two(ask: Asker) -> Draft:
-    return _join_list(ask, ask.relation(hops=1), own_condition=True)
-
-
-@intent("hard", *JOIN_LIST_PHRASINGS)
-def link_list(ask: Asker) -> Draft:
-    return _join_list(ask, ask.relation(hops=2), own_condition=False)
-
-
-@intent("extra", *JOIN_LIST_PHRASINGS)
-def link_list_two(ask: Asker) -> Draft:
-    return _join_list(ask, ask.relation(hops=2), own_condition=True)
-
-
-def _join_count(ask: Asker, relation: Relation | None) -> Draft:
-    if relation is None:
-        raise NotOffered
+def _join_count(ask: Asker, hops: int) -> Draft:
+    relation = need(ask.relation(hops=hops))
     table = relation.source
     count = f"count(DISTINCT {at(0, table.key_name)})" if relation.many else "count(*)"
     query = Query([table], [count])
@@ -107,14 +88,8 @@ def _join_count(ask: Asker, relation: Relation | None) -> Draft:
     return ask.draft(query, subject)
 
 
-@intent("medium", *COUNT_PHRASINGS)
-def join_count(ask: Asker) -> Draft:
-    return _join_count(ask, ask.relation(hops=1))
-
-
-@intent("hard", *COUNT_PHRASINGS)
-def link_count(ask: Asker) -> Draft:
-    return _join_count(ask, ask.relation(hops=2))
+add_intent("join_count", "medium", COUNT_PHRASINGS, _join_count, hops=1)
+add_intent("link_count", "hard", COUNT_PHRASINGS, _join_count, hops=2)
 
 
 @intent(
@@ -172,3 +147,82 @@ def link_pairs(ask: Asker) -> Draft:
         its=partners(relation, things, many=False),
         their=partners(relation, things, many=True),
     )
+
+
+# -- from one table to the next, three or four in a row ----------------------------------------
+
+
+def _chain(ask: Asker, tables: int, one_way: bool = False) -> tuple[Relation, Relation] | None:
+    """Two relations, one after the other, over so many different tables.
+
+    Args:
+        tables: how many tables are joined.
+        one_way: only from children to parents, so that no row comes twice.
+    """
+    relations = [r for r in ask.world.relations if not (one_way and r.many)]
+    found = [
+        (first, second)
+        for first in relations
+        for second in relations
+        if first.target is second.source
+        and len(first.hops) + len(second.hops) == tables - 1
+        and len({first.source.name, *(hop.right.name for hop in (*first.hops, *second.hops))})
+        == tables
+    ]
+    return ask.rng.choice(found) if found else None
+
+
+def _followed(
+    ask: Asker, query: Query, first: Relation, second: Relation
+) -> tuple[str, Subject] | None:
+    """Join the chain and narrow its far end; the query before that, and what is asked about."""
+    middle = query.join(first)
+    far = query.join(second, middle)
+    bare = query.sql
+    saying = related(ask, second, query, far)
+    if saying is None:
+        return None
+    between = ask.subject(first.target, saying)
+    some = between.phrase() if first.many else with_article(between.phrase(many=False))
+    return bare, ask.subject(first.source, Saying("verb", f"{first.verb.spec} {some}"))
+
+
+def _listed(ask: Asker, tables: int) -> Draft:
+    first, second = need(_chain(ask, tables))
+    table = first.source
+    query = Query([table], display_sql(table), distinct=first.many or second.many)
+    bare, subject = need(_followed(ask, query, first, second))
+    return ask.draft(query, subject, differs=[bare])
+
+
+add_intent("chain_of_three", "hard", JOIN_LIST_PHRASINGS, _listed, tables=3)
+add_intent("chain_of_four", "extra", JOIN_LIST_PHRASINGS, _listed, tables=4)
+
+
+@intent("hard", *COUNT_PHRASINGS)
+def chain_count(ask: Asker) -> Draft:
+    first, second = need(_chain(ask, 3))
+    key = at(0, first.source.key_name)
+    count = f"count(DISTINCT {key})" if first.many or second.many else "count(*)"
+    query = Query([first.source], [count])
+    plain, subject = need(_followed(ask, query, first, second))
+    return ask.draft(query, subject, differs=[plain])
+
+
+@intent(
+    "hard",
+    "What is the {agg} of the {np}?",
+    "Find the {agg} of all {np}.",
+    "Compute the {agg} of {np}.",
+    "Give me the {agg} of the {np}.",
+    "Looking only at {np}, what is the {agg}?",
+    "Report the {agg} over all {np}.",
+)
+def chain_aggregate(ask: Asker) -> Draft:
+    chain = need(_chain(ask, 3, one_way=True))
+    column = need(ask.column(chain[0].source, "number"))
+    function = ask.rng.choice(["avg", "max", "min"] + ["sum"] * column.spec.additive)
+    query = Query([chain[0].source], [f"{function}({at(0, column)})"])
+    bare, subject = need(_followed(ask, query, *chain))
+    agg = said_aggregate(ask, function, column)
+    return ask.draft(query, subject, differs=[bare], agg=agg)

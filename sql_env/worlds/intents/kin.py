@@ -7,19 +7,19 @@ often like that, domains never.
 from __future__ import annotations
 
 from sql_env.worlds.english import plural
-from sql_env.worlds.intents.aggregates import AGGREGATES
+from sql_env.worlds.intents.aggregates import said_aggregate
 from sql_env.worlds.intents.base import (
     ORDERABLE,
     Asker,
     Draft,
     NotOffered,
     direction_words,
+    existing_intent,
     need,
     superlative,
 )
-from sql_env.worlds.intents.existing import existing_intent
 from sql_env.worlds.intents.filtering import COUNT_PHRASINGS
-from sql_env.worlds.query import Query, at
+from sql_env.worlds.query import Query, at, sort_key
 from sql_env.worlds.subjects import display_sql, names_of
 from sql_env.worlds.world import Relation
 
@@ -86,7 +86,7 @@ def kin_ordered(ask: Asker) -> Draft:
     labels = need(_labels(ask, relation, query.join(relation)))
     query.select, word = labels
     down = ask.rng.random() < 0.5
-    query.order = [at(0, column) + (" DESC" if down else "")]
+    query.order = [sort_key(at(0, column), down)]
     return ask.draft(
         query,
         names=_many(word),
@@ -118,7 +118,7 @@ def kin_superlative(ask: Asker) -> Draft:
         raise NotOffered
     top = ask.rng.random() < 0.6
     query.select = [at(there, shown)]
-    query.order, query.limit = [at(here, ranked) + (" DESC" if top else "")], 1
+    query.order, query.limit = [sort_key(at(here, ranked), top)], 1
     one = superlative(ranked, ask.subject(relation.source), top)
     return ask.draft(query, column=shown.spec.words[0], one=one)
 
@@ -146,7 +146,7 @@ def kin_aggregate(ask: Asker) -> Draft:
     return ask.draft(
         query,
         differs=[bare],
-        agg=f"{ask.one_of(*AGGREGATES[function])} {column.spec.words[0]}",
+        agg=said_aggregate(ask, function, column),
         np=ask.subject(relation.source, condition.saying).phrase(),
     )
 
@@ -180,14 +180,9 @@ def kin_columns(ask: Asker) -> Draft:
     if condition is not None and (subject.table.size > 20 or ask.rng.random() < 0.4):
         query.where.append(condition.sql())
         subject = subject.narrowed(condition.saying)
-    word = column.spec.words[0]
+    name, word = labels[1], column.spec.words[0]
     return ask.draft(
-        query,
-        subject,
-        names=_many(labels[1]),
-        name=labels[1],
-        columns=plural(word),
-        column=word,
+        query, subject, names=_many(name), name=name, columns=plural(word), column=word
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sql_env.worlds.english import listing, plural
 from sql_env.worlds.intents.base import ORDERABLE, Asker, Draft, NotOffered, intent, need
-from sql_env.worlds.query import Query, at, literal
+from sql_env.worlds.query import Query, at, literal, sort_key
 from sql_env.worlds.subjects import called, column_words, display_sql, is_row, names_of
 
 
@@ -36,12 +36,7 @@ def count_rows(ask: Asker) -> Draft:
 )
 def list_names(ask: Asker) -> Draft:
     table = need(ask.table())
-    subject = ask.subject(table)
-    query = Query([table], display_sql(table))
-    return ask.draft(
-        query,
-        subject,
-    )
+    return ask.draft(Query([table], display_sql(table)), ask.subject(table))
 
 
 @intent(
@@ -202,7 +197,7 @@ def alphabetical(ask: Asker) -> Draft:
         raise NotOffered
     down = ask.rng.random() < 0.35
     (column,) = table.display
-    query = Query([table], [at(0, column)], order=[at(0, column) + (" DESC" if down else "")])
+    query = Query([table], [at(0, column)], order=[sort_key(at(0, column), down)])
     subject = ask.subject(table)
     differs: list[str] = []
     if ask.rng.random() < 0.5:

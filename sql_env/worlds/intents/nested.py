@@ -8,12 +8,13 @@ from sql_env.worlds.intents.base import (
     Asker,
     Draft,
     NotOffered,
+    add_intent,
     intent,
     need,
     superlative,
 )
 from sql_env.worlds.intents.filtering import COUNT_PHRASINGS
-from sql_env.worlds.query import Query, at
+from sql_env.worlds.query import Query, at, sort_key
 from sql_env.worlds.subjects import called, display_sql, is_row
 from sql_env.worlds.world import WorldColumn, WorldTable
 
@@ -48,27 +49,18 @@ def _average_saying(column: WorldColumn, up: bool, ask: Asker) -> Saying:
     return ask.rng.choice(options)
 
 
-@intent("hard", *NAMES_PHRASINGS)
-def above_average(ask: Asker) -> Draft:
+def _above_average(ask: Asker, counted: bool = False) -> Draft:
     table = need(ask.table(kinds=("number",)))
     column = need(ask.column(table, "number"))
     up = ask.rng.random() < 0.6
     inner = Query([table], [f"avg({at(0, column)})"])
-    query = Query([table], display_sql(table))
+    query = Query([table], ["count(*)"] if counted else display_sql(table))
     query.where = [f"{at(0, column)} {'>' if up else '<'} ({inner.sql})"]
     return ask.draft(query, ask.subject(table, _average_saying(column, up, ask)))
 
 
-@intent("hard", *COUNT_PHRASINGS)
-def count_above_average(ask: Asker) -> Draft:
-    table = need(ask.table(kinds=("number",)))
-    column = need(ask.column(table, "number"))
-    up = ask.rng.random() < 0.6
-    inner = Query([table], [f"avg({at(0, column)})"])
-    query = Query([table], ["count(*)"])
-    query.where = [f"{at(0, column)} {'>' if up else '<'} ({inner.sql})"]
-    subject = ask.subject(table, _average_saying(column, up, ask))
-    return ask.draft(query, subject)
+add_intent("above_average", "hard", NAMES_PHRASINGS, _above_average)
+add_intent("count_above_average", "hard", COUNT_PHRASINGS, _above_average, counted=True)
 
 
 @intent(
@@ -92,12 +84,8 @@ def equal_extreme(ask: Asker) -> Draft:
     subject = ask.subject(table)
     dated = column.kind in ("date", "year")
     ends = ("latest", "earliest") if dated else ("highest", "lowest")
-    return ask.draft(
-        query,
-        subject,
-        column=column.spec.words[0],
-        end=ends[0] if top else ends[1],
-    )
+    end = ends[0] if top else ends[1]
+    return ask.draft(query, subject, column=column.spec.words[0], end=end)
 
 
 @intent(
@@ -167,7 +155,7 @@ def of_the_first(ask: Asker) -> tuple[WorldTable, str, Saying, str] | None:
     inner = Query(
         [target],
         [at(0, target.key_name)],
-        order=[at(0, column) + (" DESC" if top else "")],
+        order=[sort_key(at(0, column), top)],
         limit=1,
     )
     condition = f"{at(0, relation.hops[0].left_column)} = ({inner.sql})"

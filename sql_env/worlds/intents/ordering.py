@@ -8,12 +8,12 @@ from sql_env.worlds.intents.base import (
     Asker,
     Draft,
     NotOffered,
+    add_intent,
     direction_words,
-    intent,
     need,
     superlative,
 )
-from sql_env.worlds.query import Query, at
+from sql_env.worlds.query import Query, at, sort_key
 from sql_env.worlds.subjects import display_sql, names_of
 
 ORDERED_PHRASINGS = (
@@ -27,11 +27,11 @@ ORDERED_PHRASINGS = (
 )
 
 
-def _ordered(ask: Asker, conditioned: bool, extra_column: bool) -> Draft:
+def _ordered(ask: Asker, conditioned: bool = False, extra_column: bool = False) -> Draft:
     table = need(ask.table(kinds=ORDERABLE))
     column = need(ask.column(table, *ORDERABLE, full=True))
     down = ask.rng.random() < 0.5
-    query = Query([table], display_sql(table), order=[at(0, column) + (" DESC" if down else "")])
+    query = Query([table], display_sql(table), order=[sort_key(at(0, column), down)])
     names = names_of(table)
     if extra_column:
         query.select.append(at(0, column))
@@ -51,19 +51,9 @@ def _ordered(ask: Asker, conditioned: bool, extra_column: bool) -> Draft:
     )
 
 
-@intent("easy", *ORDERED_PHRASINGS)
-def ordered_list(ask: Asker) -> Draft:
-    return _ordered(ask, conditioned=False, extra_column=False)
-
-
-@intent("medium", *ORDERED_PHRASINGS)
-def ordered_filtered(ask: Asker) -> Draft:
-    return _ordered(ask, conditioned=True, extra_column=False)
-
-
-@intent("medium", *ORDERED_PHRASINGS)
-def ordered_columns(ask: Asker) -> Draft:
-    return _ordered(ask, conditioned=False, extra_column=True)
+add_intent("ordered_list", "easy", ORDERED_PHRASINGS, _ordered)
+add_intent("ordered_filtered", "medium", ORDERED_PHRASINGS, _ordered, conditioned=True)
+add_intent("ordered_columns", "medium", ORDERED_PHRASINGS, _ordered, extra_column=True)
 
 
 SUPERLATIVE_PHRASINGS = (
@@ -78,14 +68,12 @@ SUPERLATIVE_PHRASINGS = (
 )
 
 
-def superlative_of(ask: Asker, conditioned: bool, extra_column: bool) -> Draft:
+def superlative_of(ask: Asker, conditioned: bool = False, extra_column: bool = False) -> Draft:
     """The first row in something, perhaps among some, perhaps with one more of its columns."""
     table = need(ask.table(kinds=ORDERABLE))
     column = need(ask.column(table, *ORDERABLE, full=True))
     top = ask.rng.random() < 0.6
-    query = Query(
-        [table], display_sql(table), order=[at(0, column) + (" DESC" if top else "")], limit=1
-    )
+    query = Query([table], display_sql(table), order=[sort_key(at(0, column), top)], limit=1)
     name = names_of(table, False)
     other = None
     if extra_column:
@@ -104,19 +92,11 @@ def superlative_of(ask: Asker, conditioned: bool, extra_column: bool) -> Draft:
     return ask.draft(query, differs=differs, **words)
 
 
-@intent("medium", *SUPERLATIVE_PHRASINGS)
-def superlative_row(ask: Asker) -> Draft:
-    return superlative_of(ask, conditioned=False, extra_column=False)
-
-
-@intent("medium", *SUPERLATIVE_PHRASINGS)
-def superlative_columns(ask: Asker) -> Draft:
-    return superlative_of(ask, conditioned=False, extra_column=True)
-
-
-@intent("hard", *SUPERLATIVE_PHRASINGS)
-def superlative_filtered(ask: Asker) -> Draft:
-    return superlative_of(ask, conditioned=True, extra_column=False)
+add_intent("superlative_row", "medium", SUPERLATIVE_PHRASINGS, superlative_of)
+add_intent(
+    "superlative_columns", "medium", SUPERLATIVE_PHRASINGS, superlative_of, extra_column=True
+)
+add_intent("superlative_filtered", "hard", SUPERLATIVE_PHRASINGS, superlative_of, conditioned=True)
 
 
 TOP_PHRASINGS = (
@@ -130,7 +110,7 @@ TOP_PHRASINGS = (
 )
 
 
-def top_of(ask: Asker, extra_column: bool) -> Draft:
+def top_of(ask: Asker, extra_column: bool = False) -> Draft:
     """The first few rows in something, perhaps with one more of their columns."""
     table = need(ask.table(kinds=ORDERABLE))
     column = need(ask.column(table, *ORDERABLE, full=True))
@@ -138,9 +118,7 @@ def top_of(ask: Asker, extra_column: bool) -> Draft:
     n = ask.rng.choice((2, 3, 3, 4, 5))
     if table.size < 2 * n:
         raise NotOffered
-    query = Query(
-        [table], display_sql(table), order=[at(0, column) + (" DESC" if top else "")], limit=n
-    )
+    query = Query([table], display_sql(table), order=[sort_key(at(0, column), top)], limit=n)
     names = names_of(table)
     if extra_column:
         # As often as not people want to see what was sorted by.
@@ -154,6 +132,4 @@ def top_of(ask: Asker, extra_column: bool) -> Draft:
     )
 
 
-@intent("medium", *TOP_PHRASINGS)
-def top_rows(ask: Asker) -> Draft:
-    return top_of(ask, extra_column=False)
+add_intent("top_rows", "medium", TOP_PHRASINGS, top_of)
