@@ -92,7 +92,8 @@ def plain_number(text: str) -> int | float | None:
 
 
 def typed_number(text: str) -> int | float | None:
-    """The number a person means by `text`: also "1,234", "+3", ".5" and "2e3"."""
+    """The number a person means by `text`: also "1,234", "+3", ".5", "2e3" and a proper minus."""
+    text = text.replace("\u2212", "-")
     if text.lower().lstrip("+-") in ("inf", "infinity"):
         return float(text)
     if not any(map(str.isdigit, text)) or _TYPED_NUMBER.fullmatch(text) is None:

@@ -18,7 +18,7 @@ import apsw
 
 from sql_env.core.errors import UserError
 from sql_env.core.query_result import Cell, ErrorKind, Limits, QueryResult, Row
-from sql_env.core.sandbox import MOST_BYTES_KEPT, Sandbox, connect
+from sql_env.core.sandbox import LONGEST_SQL, MOST_BYTES_KEPT, Sandbox, connect
 from sql_env.core.schema import (
     Column,
     ForeignKey,
@@ -76,7 +76,8 @@ class FileIdentity:
 def _read(file: FileIdentity) -> tuple[list[TableSchema], dict[str, int]]:
     try:
         with closing(connect(file.path)) as connection:
-            schemas, views = read_schemas(connection), read_views(connection)
+            views = read_views(connection)
+            schemas = read_schemas(connection, views)
     except (apsw.Error, UnicodeDecodeError) as error:
         raise DatabaseOpenError(
             f"{file.path}: {error}. The file is damaged or is not an SQLite database: "
@@ -211,7 +212,10 @@ class Database:
         return self._file.schemas.get(table.lower())
 
     def sample(self, table: str, rows: int) -> QueryResult:
-        """The first `rows` rows of a table; columns with too long values say so in their place."""
+        """The first `rows` rows of a table; columns with too long values say so in their place.
+
+        Of a table that is too wide to look at each of its columns, it is the first columns.
+        """
         deadline = monotonic() + self.limits.seconds
         source = f"FROM {quote_identifier(table)} LIMIT {rows}"
         result = self._within(deadline, f"SELECT * {source}")
@@ -222,6 +226,9 @@ class Database:
         for name in (quote_identifier(column.name) for column in schema.columns):
             alone = self._within(deadline, f"SELECT {name} {source}")
             shown.append(name if alone.ok else f"'{TOO_LONG}' AS {name}")
+            late = monotonic() + self.limits.seconds / 2 > deadline
+            if late or sum(map(len, shown)) > LONGEST_SQL / 2:
+                break
         return self._within(deadline, f"SELECT {', '.join(shown)} {source}")
 
     def query(self, sql: str) -> QueryResult:

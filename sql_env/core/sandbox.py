@@ -39,11 +39,11 @@ import apsw
 
 from sql_env.core.allow_list import FUNCTIONS, TABLE_FUNCTIONS, USE_DESCRIBE, denial
 from sql_env.core.query_result import Cell, ErrorKind, Limits, QueryResult, Row, classify
+from sql_env.core.schema import MOST_JOINED
 from sql_env.core.sql_text import joins_more_than
 
 LONGEST_SQL = 10_000  # bytes
 WIDEST_RESULT = 128
-MOST_JOINED = 16
 COMPILE_LIMITS = {
     apsw.SQLITE_LIMIT_EXPR_DEPTH: 100,
     apsw.SQLITE_LIMIT_COMPOUND_SELECT: 50,
@@ -119,6 +119,7 @@ class Sandbox:
     ) -> None:
         self._names = {name.lower(): name for name in tables}
         self._views = views
+        self._widest_table = widest_table
         # What the authorizer sees while a statement is compiled. Compiled statements are kept: one
         # that comes again is neither announced nor checked again.
         self._seen: list[tuple[str, str]] = []
@@ -131,7 +132,13 @@ class Sandbox:
         self._connection = connection = connect(path)
         limit_statements(connection, widest_table)
         for name, strip in (("trim", str.strip), ("ltrim", str.lstrip), ("rtrim", str.rstrip)):
-            connection.create_scalar_function(name, _make_trim(name, strip), 2, deterministic=True)
+            connection.create_scalar_function(
+                name,
+                _make_trim(name, strip),
+                2,
+                deterministic=True,
+                flags=apsw.SQLITE_INNOCUOUS,  # for views
+            )
         connection.authorizer = self._make_authorizer()
         self._new_cursors()
         self._enter(_QUICK)
@@ -180,7 +187,9 @@ class Sandbox:
 
     def _enter(self, lane: _Lane) -> None:
         self._connection.limit(apsw.SQLITE_LIMIT_LENGTH, lane.longest_value)
-        self._connection.limit(apsw.SQLITE_LIMIT_VDBE_OP, lane.longest_program)
+        self._connection.limit(
+            apsw.SQLITE_LIMIT_VDBE_OP, lane.longest_program + 3 * self._widest_table
+        )
         self._connection.set_progress_handler(
             lambda: monotonic() > self._deadline, lane.opcodes_between_looks
         )
@@ -188,6 +197,7 @@ class Sandbox:
     def _run(self, sql: str, limits: Limits, lane: _Lane) -> QueryResult:
         self._denied = ""
         self._seen.clear()
+        self._sql = sql
         known = self._known.get(sql)
         if known is not None:
             cursor = self._plain.execute(sql)
@@ -196,7 +206,7 @@ class Sandbox:
                 raise _Refused(
                     ErrorKind.TOO_LARGE, f"the query joins more than {MOST_JOINED} tables"
                 )
-            self._sql, self._columns = sql, ()
+            self._columns = ()
             try:
                 cursor = self._checking.execute(sql)
             finally:  # it may fail after it was compiled, and then it is kept all the same
@@ -292,12 +302,21 @@ class Sandbox:
                     note((first, second or ""))
                     return ok
                 return ok if self._may_read(first or "", second or "") else deny
-            if action in harmless or (action == function and (second or "").lower() in FUNCTIONS):
+            if action in harmless or (
+                action == function and self._may_call((second or "").lower())
+            ):
                 return ok
             self._denied = self._denied or denial(action, first, second)
             return deny
 
         return authorize
+
+    def _may_call(self, name: str) -> bool:
+        """One on the list, or one that the statement does not name: then the database does.
+
+        SQLite asks about the functions in defaults, generated columns and views, too.
+        """
+        return name in FUNCTIONS or name not in self._sql.lower()
 
     def _may_read(self, name: str, column: str) -> bool:
         """A table written in another case, or a common table expression, but nothing else."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
 from time import monotonic
@@ -43,14 +44,20 @@ def quote_identifier(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
+MOST_JOINED = 16  # SQLite's planner is blind to deadlines
 _SECONDS_FOR_A_VIEW = 1.0
+_SECONDS_FOR_VIEWS = 10.0
 
 
-def read_schemas(connection: apsw.Connection) -> list[TableSchema]:
+def read_schemas(connection: apsw.Connection, views: Mapping[str, int]) -> list[TableSchema]:
     """The schemas of the tables and views that an agent can read, in the order of creation.
 
-    Left out are SQLite's own tables, virtual tables and their shadows, and views that do not run
-    or take more than a second.
+    Left out are SQLite's own tables, virtual tables and their shadows, and views that do not run,
+    join too many tables or take more than a second.
+
+    Args:
+        connection: to the database.
+        views: what `read_views` says of it.
 
     Raises:
         apsw.Error: the database is damaged.
@@ -62,8 +69,11 @@ def read_schemas(connection: apsw.Connection) -> list[TableSchema]:
         "ORDER BY m.rowid"
     ).fetchall()
     schemas = [_read_schema(connection, str(name)) for name, kind in found if kind == "table"]
+    end = monotonic() + _SECONDS_FOR_VIEWS
     for name in (str(name) for name, kind in found if kind == "view"):
-        deadline = monotonic() + _SECONDS_FOR_A_VIEW
+        if views[name.lower()] > MOST_JOINED:
+            continue
+        deadline = min(monotonic() + _SECONDS_FOR_A_VIEW, end)
         connection.set_progress_handler(partial(_is_over, deadline), 1000)
         with suppress(apsw.SQLError, apsw.InterruptError):
             schemas.append(_read_schema(connection, name))
@@ -71,13 +81,20 @@ def read_schemas(connection: apsw.Connection) -> list[TableSchema]:
 
 
 def read_views(connection: apsw.Connection) -> dict[str, int]:
-    """How many tables each view joins, by its name in lower case."""
+    """How many tables each view joins, by its name in lower case; of too many, only that."""
+    texts = {
+        str(name).lower(): str(sql)
+        for name, sql in connection.execute(
+            "SELECT name, sql FROM sqlite_master WHERE type = 'view' ORDER BY rowid"
+        )
+    }
     sizes: dict[str, int] = {}
-    for name, sql in connection.execute(
-        "SELECT name, sql FROM sqlite_master WHERE type = 'view' ORDER BY rowid"
-    ):
-        sizes[str(name).lower()] = tables_joined(str(sql), sizes)
-    return sizes
+    while True:  # a view may use one that was created after it
+        before = sizes.copy()
+        for name, sql in texts.items():
+            sizes[name] = min(tables_joined(sql, sizes), MOST_JOINED + 1)
+        if sizes == before:
+            return sizes
 
 
 def _is_over(deadline: float) -> bool:
@@ -88,7 +105,7 @@ def _read_schema(connection: apsw.Connection, name: str) -> TableSchema:
     quoted = quote_identifier(name)
     columns = tuple(
         Column(row[1], row[2] or "", bool(row[5]), bool(row[3]))
-        for row in connection.execute(f"PRAGMA table_info({quoted})")
+        for row in connection.execute(f"PRAGMA table_xinfo({quoted})")  # with generated columns
     )
     keys = [
         # A foreign key that names no column refers to the other table's primary key.

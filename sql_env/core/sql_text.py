@@ -12,30 +12,30 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
-# Blanks match nothing, so they are skipped. What a lexeme is shows in its first character.
+# Blanks match nothing, so they are skipped. What a lexeme is shows in its first character. What is
+# not ASCII is a letter to SQLite, but a byte order mark where a lexeme could begin is a blank.
 _LEXEME = re.compile(
     r"""
-      [a-zA-Z_][\w$]*+(?!')                            # most lexemes are words
+      [a-zA-Z_][\w$\x80-\U0010ffff]*+(?!')            # most lexemes are words
     | [xX]?'(?:[^']|'')*'                              # a string or a blob
     | "(?:[^"]|"")*" | `(?:[^`]|``)*` | \[[^\]]*(?:\]|\Z)  # a name, or a string to SQLite
     | (?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?\w*
-    | [^\W\d][\w$]*
+    | (?!\ufeff)[a-zA-Z_\x80-\U0010ffff][\w$\x80-\U0010ffff]*
     | --[^\n]* | /\*.*?(?:\*/|\Z)
     | <=|>=|<>|!=|==|\|\||<<|>>|->>?
-    | \S
+    | [^\s\ufeff]
     """,
     re.VERBOSE | re.DOTALL,
 )
 _ASCII_LOWER = {upper: upper + 32 for upper in range(ord("A"), ord("Z") + 1)}
 _COMMENT = ("--", "/*")
 _QUOTES = '"`['
-_BLANKS = " \t\n\r\f"  # to SQLite others are letters
+_BLANKS = " \t\n\r\f\ufeff"
 _COMPOUND = frozenset({"UNION", "INTERSECT", "EXCEPT"})
 _AFTER_LIST = _COMPOUND | {"FROM", "WHERE", "GROUP", "HAVING", "WINDOW", "ORDER", "LIMIT"}
 _BEFORE_TABLE = frozenset({"from", "join", ",", "("})
-_AFTER_FROM = frozenset(word.lower() for word in _AFTER_LIST - {"FROM"})
+_AFTER_FROM = frozenset(word.lower() for word in _AFTER_LIST - {"FROM", "WINDOW"})  # is a name too
 _MOST_FORWARD_REFERENCES = 8
-_NOT_ASCII = re.compile(r"[^\x00-\x7f]")
 _LONGEST_KEPT = 2_000  # characters of a query whose normal form is remembered
 _LIMIT = re.compile(r"(-? ?\d+)(?: (,|OFFSET) (-? ?\d+))?")
 
@@ -93,7 +93,7 @@ def _kind(lexeme: str) -> str:
         return "quoted"
     if first.isdecimal() or (first == "." and len(lexeme) > 1):
         return "number"
-    return "word" if first == "_" or first.isalpha() else "mark"
+    return "word" if first == "_" or first.isalpha() or not first.isascii() else "mark"
 
 
 def normalize_sql(sql: str) -> str:
@@ -229,22 +229,28 @@ def tables_joined(sql: str, views: Mapping[str, int]) -> int:
         sql: any text.
         views: how many tables the views join, by their names in lower case.
     """
-    if not sql.isascii():  # to SQLite all other characters are letters
-        sql = _NOT_ASCII.sub("x", sql)
     lexemes = [lexeme.lower() for lexeme in _LEXEME.findall(sql) if lexeme[:2] not in _COMMENT]
-    sizes = dict(views)
+    sizes, again = dict(views), set[str]()
     for _ in range(_MOST_FORWARD_REFERENCES):
-        before = sizes.copy()
-        most = _count_joined(lexemes, sizes)
-        if sizes == before:
+        before = sizes.copy(), again.copy()
+        most = _count_joined(lexemes, sizes, again)
+        if (sizes, again) == before:
             return most
     return len(lexemes)  # each of them used before it is defined: nobody writes like this
 
 
-def _count_joined(lexemes: Sequence[str], sizes: dict[str, int]) -> int:
-    """One reading of a statement; what common table expressions join is put into `sizes`."""
+def _count_joined(lexemes: Sequence[str], sizes: dict[str, int], again: set[str]) -> int:
+    """One reading of a statement.
+
+    Args:
+        lexemes: the statement, in lower case and without comments.
+        sizes: how many tables a name joins; what common table expressions join is put into it.
+        again: names that are given twice are put into it. The others mean themselves in their own
+            definition, which is one table: a recursion.
+    """
     here = _Parenthesis()
     around: list[_Parenthesis] = []
+    given: set[str] = set()
     previous = closed = ""
     for at, lexeme in enumerate(lexemes):
         if lexeme == "(":
@@ -255,6 +261,9 @@ def _count_joined(lexemes: Sequence[str], sizes: dict[str, int]) -> int:
                 exists=previous == "exists",
             )
             here.after = previous
+            if here.name in given:
+                again.add(here.name)
+            given.add(here.name)
         elif lexeme == ")" and around:
             inner, here, closed = here, around.pop(), here.after
             if inner.is_query:
@@ -278,7 +287,8 @@ def _count_joined(lexemes: Sequence[str], sizes: dict[str, int]) -> int:
             here.tables += 1
         elif here.in_from and (previous in _BEFORE_TABLE or previous == "."):
             name = _unquoted(lexeme)
-            if name in sizes and name != here.name and all(name != p.name for p in around):
+            recursive = any(name == part.name and part.is_query for part in (*around, here))
+            if name in sizes and (not recursive or previous == "." or name in again):
                 here.tables += sizes[name] - 1
         previous = lexeme
     for part in (*around, here):
@@ -292,10 +302,12 @@ def _name_before(lexemes: Sequence[str], at: int, closed: str) -> str:
     Args:
         closed: what stood before the parenthesis that was closed last.
     """
-    before = [word for word in lexemes[max(0, at - 4) : at] if word not in ("not", "materialized")]
-    if len(before) < 2 or before[-1] != "as":
+    for hint in ("materialized", "not"):
+        if at and lexemes[at - 1] == hint:
+            at -= 1
+    if at < 2 or lexemes[at - 1] != "as":
         return ""
-    return _unquoted(closed if before[-2] == ")" else before[-2])
+    return _unquoted(closed if lexemes[at - 2] == ")" else lexemes[at - 2])
 
 
 def _unquoted(lexeme: str) -> str:

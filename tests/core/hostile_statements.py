@@ -71,6 +71,19 @@ def _sorted_join(table: str, aliases: int, terms: int, length: int) -> str:
 _ALIASES = ", ".join(f"crowded t{i}" for i in range(60))
 
 
+_SIX = (
+    f"(SELECT {', '.join(f'{x}.a AS {x}' for x in 'uvwxyz')} FROM "
+    f"{', '.join(f'pair {x}' for x in 'uvwxyz')} WHERE "
+    f"{' AND '.join(f'{x}.a=1 AND {x}.b=2' for x in 'uvwxyz')})"
+)
+
+
+def _ten_times(name: str) -> str:
+    """`_SIX` under this name, joined with itself and sorted."""
+    order = ", ".join(f"t{i}.{x}" for i in range(10) for x in "uvwxyz")
+    return f"FROM {', '.join(f'{name} t{i}' for i in range(10))} ORDER BY {order}"
+
+
 def _chain(levels: int, body: str) -> str:
     """Common table expressions of which each uses the one before it twice."""
     links = [f"a{i} AS ({body.format(before=f'a{i - 1}')})" for i in range(1, levels)]
@@ -477,11 +490,16 @@ STATEMENTS: dict[str, tuple[set[ErrorKind], list[str]]] = {
             _sorted_join("pair", 60, 1, 8_700),
             _sorted_join("quad", 60, 2, 3_900),
             _sorted_join("tiny{0}", 60, 2, 5_000),
-            f"WITH c AS (SELECT {', '.join(f'{x}.a AS {x}' for x in 'uvwxyz')} FROM "
-            f"{', '.join(f'pair {x}' for x in 'uvwxyz')} WHERE "
-            f"{' AND '.join(f'{x}.a=1 AND {x}.b=2' for x in 'uvwxyz')}) SELECT 1 FROM "
-            f"{', '.join(f'c t{i}' for i in range(10))} ORDER BY "
-            + ", ".join(f"t{i}.{x}" for i in range(10) for x in "uvwxyz"),
+            f"WITH c AS {_SIX} SELECT 1 {_ten_times('c')}",
+            # Names that look like keywords, and what is a blank to SQLite alone.
+            f"WITH materialized AS {_SIX} SELECT 1 {_ten_times('materialized')}",
+            f"WITH c AS {_SIX} SELECT 1 {_ten_times(chr(0xFEFF) + 'c')}",
+            f"WITH c AS {_SIX} SELECT 1 {_ten_times('c')}".replace(" FROM c", " \ufeffFROM c"),
+            _sorted_join("pair", 60, 1, 8_700).replace("FROM pair t0", "FROM pair window,pair t0"),
+            # A name that does not mean what is defined around it.
+            f"WITH c AS {_SIX} SELECT sum(1) OVER c FROM city "
+            f"WINDOW c AS (PARTITION BY (SELECT 1 {_ten_times('c')}))",
+            f"WITH c AS (WITH c AS {_SIX} SELECT 1 {_ten_times('c')}) SELECT * FROM c",
         ],
     ),
     "deep expressions": (

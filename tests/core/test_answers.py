@@ -61,6 +61,7 @@ RIGHT = [
     (gold_of(("a | b",)), '"a | b"'),
     (gold_of((1234567,)), "1,234,567"),
     (gold_of((-1234.5,)), "-1,234.5"),
+    (gold_of((-1234.5,)), "\u22121,234.5"),
     (gold_of((b"\x01\xff",)), "x'01FF'"),
     # rounded the way people round, two decimals at least
     (THIRD, "33.333333333333336"),

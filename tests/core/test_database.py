@@ -213,10 +213,23 @@ class TestCaps:
         assert result.error_kind == ErrorKind.TIMEOUT
         assert "0.05 seconds" in result.error
 
-    def test_wide_tables_can_be_sampled(self, make: Make) -> None:
-        names = ", ".join(f"c{i}" for i in range(400))
-        path = make(f"CREATE TABLE wide({names}); INSERT INTO wide(c399) VALUES ('last');")
+    @pytest.mark.parametrize("width", [400, 2000])
+    def test_wide_tables_can_be_sampled(self, make: Make, width: int) -> None:
+        names = ", ".join(f"c{i}" for i in range(width))
+        path = make(f"CREATE TABLE wide({names}); INSERT INTO wide(c{width - 1}) VALUES ('last');")
         assert Database(path).sample("wide", 1).rows[0][-1] == "last"
+
+    def test_of_a_wide_table_with_long_names_and_values_the_first_columns_are_sampled(
+        self, make: Make
+    ) -> None:
+        names = [f"a_column_with_a_long_name_{i}" for i in range(1_900)]
+        path = make(
+            f"CREATE TABLE wide({', '.join(names)}); INSERT INTO wide({names[0]}, {names[1]}) "
+            "VALUES (zeroblob(100000), 1)"
+        )
+        sample = Database(path).sample("wide", 1)
+        assert sample.rows[0][:3] == ("(too long to show)", 1, None)
+        assert sample.columns == tuple(names[: len(sample.columns)])
 
 
 class TestText:
@@ -357,6 +370,38 @@ class TestSchema:
             """
         )
         assert Database(path).table_names == ("t", "good")
+
+    def test_a_view_that_joins_too_many_is_left_out_whenever_it_was_created(
+        self, make: Make
+    ) -> None:
+        path = make(
+            f"""
+            CREATE TABLE t (x); CREATE VIEW many AS SELECT a.x FROM five a, five b, five c, five d;
+            CREATE VIEW five AS SELECT a.x FROM {", ".join(f"t {alias}" for alias in "abcde")};
+            """
+        )
+        database = Database(path)
+        assert database.table_names == ("t", "five")
+        assert database.query("SELECT 1 FROM many").error_kind == ErrorKind.TOO_LARGE
+
+    def test_what_the_database_computes_itself_can_be_read(self, make: Make) -> None:
+        path = make(
+            """
+            CREATE TABLE t (
+                id TEXT DEFAULT (hex(randomblob(8))), price REAL,
+                label AS (printf('%.2f', price)), double AS (price * 2) STORED
+            );
+            INSERT INTO t(id, price) VALUES ('xax', 1.5);
+            CREATE VIEW shown AS SELECT trim(id, 'x') AS id, printf('%.1f', price) AS price FROM t;
+            """
+        )
+        database = Database(path)
+        schema = database.schema("t")
+        assert schema is not None
+        assert [column.name for column in schema.columns] == ["id", "price", "label", "double"]
+        assert database.sample("t", 1).rows == (("xax", 1.5, "1.50", 3.0),)
+        assert database.query("SELECT * FROM shown").rows == (("a", "1.5"),)
+        assert database.query("SELECT PrintF('%d', price) FROM t").error_kind == ErrorKind.DENIED
 
     def test_virtual_tables_and_their_shadows_are_left_out(self, make: Make) -> None:
         path = make("CREATE TABLE t (x); CREATE VIRTUAL TABLE words USING fts5(text);")

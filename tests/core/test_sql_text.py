@@ -100,6 +100,12 @@ def test_a_text_of_half_a_million_marks_is_read_in_linear_time(unit: str) -> Non
         ("WITH b AS (SELECT 1 FROM t, u), c AS (SELECT 1 FROM b, b) SELECT 1 FROM c, c", 8),
         ("WITH RECURSIVE n AS (SELECT 1 UNION ALL SELECT i + 1 FROM n, t) SELECT 1 FROM n", 2),
         ("WITH \u00a0 AS (SELECT a FROM t, u) SELECT 1 FROM \u00a0, \u00a0", 4),
+        ("WITH \u00e9 AS (SELECT a FROM t, u) SELECT 1 FROM \ufeff\u00e9, \ufeff\ufeff\u00e9", 4),
+        ("WITH b\ufeff AS (SELECT a FROM t, u) SELECT 1 FROM b, b\ufeff", 3),
+        ("WITH materialized AS MATERIALIZED (SELECT a FROM t, u) SELECT 1 FROM materialized", 2),
+        ("SELECT 1 FROM t window, u, v WHERE 1", 3),
+        ("SELECT 1 FROM t WINDOW sight AS (ORDER BY (SELECT 1 FROM sight))", 5),
+        ("WITH sight AS (SELECT 1 FROM main.sight) SELECT 1 FROM t", 5),
         ('WITH "a""b" AS (SELECT a FROM t, u) SELECT 1 FROM [a"b], [a"b]', 4),
         ("SELECT 1 FROM Sight, main.sight /* , t, t, t */ -- , t, t", 10),
         ("SELECT 1 FROM t, ')', ((((", 3),
@@ -107,6 +113,11 @@ def test_a_text_of_half_a_million_marks_is_read_in_linear_time(unit: str) -> Non
 )
 def test_tables_are_counted_with_what_is_merged_into_a_join(sql: str, tables: int) -> None:
     assert tables_joined(sql, {"sight": 5}) == tables
+
+
+def test_a_name_that_is_given_twice_is_never_taken_for_a_recursion() -> None:
+    within = "SELECT 1 FROM c, c"
+    assert tables_joined(f"WITH c AS (WITH c AS (SELECT 1 FROM t, u) {within}) {within}", {}) >= 8
 
 
 def test_expressions_that_are_used_before_they_are_defined_are_not_followed_for_ever() -> None:
