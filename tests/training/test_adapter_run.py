@@ -66,13 +66,20 @@ def test_a_gguf_file_becomes_an_adapter_that_plays(
     settings = {
         "model_name": qwen_file,
         "lora.r": 4,
+        # As in the preset for small GPUs.
+        "trl.gradient_checkpointing": "true",
+        "sft.first": "true",
+        "sft.trl.gradient_checkpointing": "true",
+        "sft.trl.max_steps": 2,
         "max_context_tokens": 2048,
         "max_new_tokens": 48,
         "max_steps": 2,
         "save_steps": 1,
     }
     run("train", "--dataset", data, "--out", out, *as_options(SHORT_RUN | settings))
-    first = adapter_in(out / "model")
+    taught, first = adapter_in(out / "sft" / "model"), adapter_in(out / "model")
+    assert all(weight.any() for name, weight in taught.items() if "lora_B" in name)
+    assert any(not torch.equal(taught[name], first[name]) for name in first)
     run("train", "--resume", out, "--set", "max_steps=3")
     log = RunLog(out)
     assert [row["step"] for row in log.metrics()] == [1, 2, 3]
@@ -81,13 +88,26 @@ def test_a_gguf_file_becomes_an_adapter_that_plays(
     last = adapter_in(out / "model")
     assert any(not torch.equal(first[name], last[name]) for name in last)
 
-    about = json.loads((out / "model" / "adapter_config.json").read_text())
-    assert about["base_model_name_or_path"] == str(qwen_file)
-    moved = about | {"base_model_name_or_path": "nobody/nothing"}
-    (out / "model" / "adapter_config.json").write_text(json.dumps(moved))
-    runs = ["--dataset", data, "--out", tmp_path / "evaluated", "--max-new-tokens", 48]
-    run("eval", "--policy", f"model:{out / 'model'}", "--base", qwen_file, *runs)
+    # What is shipped is half as large, needs its base only, and plays.
+    packed = tmp_path / "packed"
+    run("pack", out / "model", packed, "--base", qwen_file)
+    assert {path.name for path in packed.iterdir()} == {
+        "adapter_config.json",
+        "adapter_model.safetensors",
+        "sql_env.json",
+    }
+    sizes = [
+        (path / "adapter_model.safetensors").stat().st_size for path in (out / "model", packed)
+    ]
+    assert sizes[1] < 0.6 * sizes[0]
+    options = ["--dataset", data, "--out", tmp_path / "evaluated", "--max-new-tokens", 48]
+    run("eval", "--policy", f"model:{packed}", *options)
     (folder,) = (tmp_path / "evaluated").iterdir()
-    played = read_run(folder).episodes
-    assert len(played) == 6
+    assert len(read_run(folder).episodes) == 6
     assert json.loads((folder / "config.json").read_text())["prompt"] == "v2"
+
+    small = ["pack", str(out / "model"), str(tmp_path / "no"), "--megabytes", "0.001"]
+    refused = CliRunner().invoke(app, small)
+    assert refused.exit_code == 2
+    assert "train one of a lower rank" in refused.output
+    assert not (tmp_path / "no").exists()
