@@ -113,7 +113,7 @@ def run_cell(title: str, code: str, names: dict[str, Any]) -> Cell:
     if on_gpu:
         torch.cuda.reset_peak_memory_stats()
     listening = Listening(sys.stdout)
-    sys.stdout = listening  # type: ignore[assignment]
+    sys.stdout = listening
     started = time.perf_counter()
     try:
         exec(compile(code, f"<{title}>", "exec"), names)

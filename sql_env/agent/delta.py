@@ -111,7 +111,7 @@ def pack_adapter(adapter: Path, folder: Path, *, base_name: str, largest: int = 
 
     weights = load_file(adapter / ADAPTER_WEIGHTS)
     halved = {name: weight.to(torch.bfloat16) for name, weight in weights.items()}
-    size = sum(weight.nbytes for weight in halved.values())
+    size = int(sum(weight.nbytes for weight in halved.values()))
     if size > largest:
         raise DeltaError(
             f"the adapter has {size / 1e6:.1f} MB in bfloat16 and {largest / 1e6:.1f} MB are "
