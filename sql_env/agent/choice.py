@@ -165,7 +165,7 @@ def _load(name: str, options: ModelOptions) -> tuple[Any, Any]:
     import torch
     from transformers.utils.logging import disable_progress_bar
 
-    from sql_env.agent.loading import default_device, load_model_and_tokenizer
+    from sql_env.agent.loading import default_device, load_model_and_tokenizer, with_adapter
 
     if options.dtype not in DTYPES:
         raise PolicyChoiceError(f"--dtype is {options.dtype!r}: use {', '.join(DTYPES)}")
@@ -179,13 +179,8 @@ def _load(name: str, options: ModelOptions) -> tuple[Any, Any]:
     dtype = "float32" if options.dtype == "auto" and on_cpu else options.dtype
     if options.base is None:
         return load_model_and_tokenizer(name, dtype=dtype, device=options.device)
-    from peft import PeftModel
-
     model, tokenizer = load_model_and_tokenizer(options.base, dtype=dtype, device=options.device)
-    try:
-        return PeftModel.from_pretrained(model, name), tokenizer
-    except (OSError, ValueError) as error:
-        raise PolicyChoiceError(f"no adapter for {options.base} in {name}: {error}") from error
+    return with_adapter(model, name, options.base), tokenizer
 
 
 def _endpoint_policy(address: str, prompt: Prompt, options: ModelOptions) -> BatchPolicy:

@@ -32,6 +32,7 @@ from typing import Any
 from sql_env.provenance import current_versions
 
 DELTA_CONFIG, DELTA_WEIGHTS = "delta_config.json", "delta.safetensors"
+ADAPTER_CONFIG, ADAPTER_WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 FORMAT = 1
 LEVELS = 15  # odd, so that one of them is zero; two codes still fit into a byte
 HIGHEST = LEVELS // 2
@@ -91,6 +92,37 @@ def pack_delta(
     text = json.dumps({**about, **asdict(packed), "versions": current_versions()}, indent=2)
     (folder / DELTA_CONFIG).write_text(text + "\n", encoding="utf-8")
     return packed
+
+
+def pack_adapter(adapter: Path, folder: Path, *, base_name: str, largest: int = LARGEST) -> int:
+    """Write a PEFT adapter, which is a difference already, in half the size; returns its bytes.
+
+    Args:
+        adapter: the folder that training wrote.
+        folder: is made if need be; what else lies in it stays.
+        base_name: what others load the base by.
+        largest: how many bytes the weights may have.
+
+    Raises:
+        DeltaError: they have more.
+    """
+    import torch
+    from safetensors.torch import load_file, save_file
+
+    weights = load_file(adapter / ADAPTER_WEIGHTS)
+    halved = {name: weight.to(torch.bfloat16) for name, weight in weights.items()}
+    size = int(sum(weight.nbytes for weight in halved.values()))
+    if size > largest:
+        raise DeltaError(
+            f"the adapter has {size / 1e6:.1f} MB in bfloat16 and {largest / 1e6:.1f} MB are "
+            "allowed: train one of a lower rank (lora.r)"
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    save_file(halved, folder / ADAPTER_WEIGHTS, metadata={"format": "pt"})
+    about = json.loads((adapter / ADAPTER_CONFIG).read_text(encoding="utf-8"))
+    about["base_model_name_or_path"] = base_name
+    (folder / ADAPTER_CONFIG).write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
+    return size
 
 
 def apply_delta(base: Any, folder: Path) -> None:

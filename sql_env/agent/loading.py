@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sql_env.agent import smollm2
-from sql_env.agent.delta import DELTA_CONFIG, apply_delta, read_delta_config
+from sql_env.agent.delta import ADAPTER_CONFIG, DELTA_CONFIG, apply_delta, read_delta_config
 from sql_env.agent.gguf_file import SUFFIX, load_gguf
 from sql_env.core.errors import UserError
 
 if TYPE_CHECKING:
     from peft import LoraConfig
 
-MODEL_CONFIGS = ("config.json", "adapter_config.json", DELTA_CONFIG)
+MODEL_CONFIGS = ("config.json", ADAPTER_CONFIG, DELTA_CONFIG)
 
 
 class ModelLoadError(UserError, RuntimeError):
@@ -57,11 +57,11 @@ def load_model_and_tokenizer(
             model, tokenizer = _load_delta(source, dtype)
         else:
             if isinstance(source, Path) and _is_adapter(source):
-                model = _load_adapter(source, dtype, device, load_in_4bit)
+                model, tokenizer = _load_adapter(source, dtype, device, load_in_4bit)
             else:
                 kind = "auto" if dtype == "auto" else getattr(torch, dtype)
                 model = AutoModelForCausalLM.from_pretrained(source, dtype=kind, **options)
-            tokenizer = AutoTokenizer.from_pretrained(source, padding_side="left")
+                tokenizer = AutoTokenizer.from_pretrained(source, padding_side="left")
     except (OSError, ValueError) as error:
         raise _load_error(model_name, source, error) from error
     if tokenizer.pad_token_id is None:
@@ -140,20 +140,47 @@ def default_device() -> str:
 
 
 def _is_adapter(folder: Path) -> bool:
-    return (folder / "adapter_config.json").is_file()
+    return (folder / ADAPTER_CONFIG).is_file()
 
 
-def _load_adapter(folder: Path, dtype: str, device: str | None, load_in_4bit: bool) -> Any:
-    from peft import PeftModel
+def _load_adapter(
+    folder: Path, dtype: str, device: str | None, load_in_4bit: bool
+) -> tuple[Any, Any]:
+    from transformers import AutoTokenizer
 
-    settings = json.loads((folder / "adapter_config.json").read_text(encoding="utf-8"))
-    base, _ = load_model_and_tokenizer(
-        settings["base_model_name_or_path"],
+    settings = json.loads((folder / ADAPTER_CONFIG).read_text(encoding="utf-8"))
+    base_name = settings["base_model_name_or_path"]
+    base, tokenizer = load_model_and_tokenizer(
+        base_name,
         dtype=dtype,
         device=device if load_in_4bit else "cpu",
         load_in_4bit=load_in_4bit,
     )
-    return PeftModel.from_pretrained(base, folder, is_trainable=True)
+    if (folder / "tokenizer_config.json").is_file():  # one that was packed takes its base's
+        tokenizer = AutoTokenizer.from_pretrained(folder, padding_side="left")
+    return with_adapter(base, str(folder), base_name), tokenizer
+
+
+def with_adapter(base: Any, folder: str, base_name: str) -> Any:
+    """A model with the adapter in `folder` on it.
+
+    Raises:
+        ModelLoadError: there is none, or it was trained on another model.
+    """
+    from peft import PeftModel
+
+    try:
+        return PeftModel.from_pretrained(base, folder, is_trainable=True)
+    except (OSError, ValueError) as error:
+        reason = str(error).partition("\n")[0]
+        raise ModelLoadError(f"no adapter for {base_name} in {folder}: {reason}") from error
+    except RuntimeError as error:
+        if "size mismatch" not in str(error):
+            raise
+        raise ModelLoadError(
+            f"the adapter in {folder} was trained on a model of another size than {base_name}: "
+            "name that one in its adapter_config.json, or with --base"
+        ) from error
 
 
 def _load_delta(folder: Path, dtype: str) -> tuple[Any, Any]:

@@ -28,24 +28,37 @@ def pack_command(
         float, typer.Option(min=0.001, help="How large the difference may be.")
     ] = 38.0,
 ) -> None:
-    """Store a trained model as a small difference to its base.
+    """Store a trained model as a small difference to its base; of an adapter, that is itself.
 
     `--policy model:OUT` and model_name=OUT load it like any other model. Write a model card,
     OUT/README.md, to go with it.
     """
     console = command_console()
     with training(console):
-        packed = _pack(trained, out, base, round(megabytes * 1e6))
-        console.print(
-            f"{out}: {packed.size / 1e6:.1f} MB, {packed.bits_per_weight:.2f} bits a weight, "
-            f"the difference to {base} is kept to within {packed.relative_error:.1%}"
-        )
+        from sql_env.agent.delta import ADAPTER_CONFIG, DeltaError, pack_adapter
+        from sql_env.agent.loading import ModelLoadError
+        from sql_env.agent.prompts import prompt_of_model
+
+        largest = round(megabytes * 1e6)
+        try:
+            if (Path(trained) / ADAPTER_CONFIG).is_file():
+                size = pack_adapter(Path(trained), out, base_name=base, largest=largest)
+                console.print(f"{out}: {size / 1e6:.1f} MB, an adapter of {base} in bfloat16")
+            else:
+                packed = _pack(trained, out, base, largest)
+                console.print(
+                    f"{out}: {packed.size / 1e6:.1f} MB, {packed.bits_per_weight:.2f} bits a "
+                    f"weight, the difference to {base} is kept to within "
+                    f"{packed.relative_error:.1%}"
+                )
+        except DeltaError as error:
+            raise ModelLoadError(f"cannot pack {trained}: {error}") from error
+        prompt_of_model(trained).save(out)
 
 
 def _pack(trained: str, out: Path, base: str, largest: int) -> PackedDelta:
-    from sql_env.agent.delta import DeltaError, pack_delta
+    from sql_env.agent.delta import pack_delta
     from sql_env.agent.loading import ModelLoadError, load_model_and_tokenizer
-    from sql_env.agent.prompts import prompt_of_model
 
     base_model, base_tokenizer = load_model_and_tokenizer(base, device="cpu")
     model, tokenizer = load_model_and_tokenizer(trained, device="cpu")
@@ -54,12 +67,7 @@ def _pack(trained: str, out: Path, base: str, largest: int) -> PackedDelta:
             f"{trained} has another tokenizer or chat template than {base}, and a difference "
             "keeps neither: name the base that it was trained from"
         )
-    try:
-        packed = pack_delta(base_model, model, out, base_name=base, largest=largest)
-    except DeltaError as error:
-        raise ModelLoadError(f"cannot pack {trained}: {error}") from error
-    prompt_of_model(trained).save(out)
-    return packed
+    return pack_delta(base_model, model, out, base_name=base, largest=largest)
 
 
 def _words(tokenizer: Any) -> tuple[Any, ...]:

@@ -337,10 +337,15 @@ class GRPOConfig:
 
         Raises:
             ConfigError: TRL has no such field as one in `trl`, refuses its value, or it is decided
-                by a setting of ours.
+                by a setting of ours; or `accelerate launch` was told to use FSDP1.
         """
         from trl import GRPOConfig as TRLGRPOConfig
 
+        if is_sharded() and os.environ.get("FSDP_VERSION", "2") != "2":
+            raise ConfigError(
+                "this launch uses FSDP1, which no run has used: add --fsdp_version 2 to "
+                "accelerate launch"
+            )
         if self.temperature == 0.0:
             raise ConfigError(
                 "trl.temperature is 0.0: allowed is more than 0 in training, for GRPO compares "

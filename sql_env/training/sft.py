@@ -37,6 +37,7 @@ from sql_env.training.run_log import (
     DEMONSTRATIONS,
     DEMONSTRATIONS_FILE,
 )
+from sql_env.training.settings import ConfigError
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -171,6 +172,10 @@ def as_examples(
     prompt = config.prompt_of_run
     layout = ChatLayout.of(tokenizer, **prompt.for_template, **config.template_kwargs)
     demonstrations = list(demonstrations)
+    if not demonstrations:
+        raise ConfigError(
+            f"the expert answers no question within step_budget={config.step_budget}: raise it"
+        )
     if prompt.actions == "tools":
         demonstrations = [_with_calls(item, layout, prompt) for item in demonstrations]
     texts = {text for item in demonstrations for turn in item.turns for text in turn.texts}
@@ -181,7 +186,7 @@ def as_examples(
         if len(ids) <= config.max_context_tokens:
             rows.append({"input_ids": ids, "labels": labels, "length": len(ids)})
     if not rows:
-        raise ValueError(
+        raise ConfigError(
             f"no demonstration fits in max_context_tokens={config.max_context_tokens}: raise it"
         )
     return Dataset.from_list(rows)

@@ -20,10 +20,12 @@ from transformers import PrinterCallback, TrainerCallback, TrainerState
 from transformers.trainer_pt_utils import get_length_grouped_indices
 from trl import SFTConfig
 
+from sql_env.agent.playing import ran_out_of_memory
 from sql_env.agent.prompts import Prompt
 from sql_env.training.callbacks import WholeCheckpoints
 from sql_env.training.config import GRPOConfig
 from sql_env.training.length_bucketing import BucketedSFTTrainer, forget_trainers
+from sql_env.training.pipeline import TrainingMemoryError
 from sql_env.training.run_log import COMPLETE, DAGGER, RunLog
 
 if TYPE_CHECKING:
@@ -157,10 +159,15 @@ def train_stage(
     trainer.remove_callback(PrinterCallback)  # it prints every log; callers show their own
     started = time.monotonic()
     checkpoint = folder.last_checkpoint() if resume else None
-    if checkpoint is None:
-        trainer.train()
-    else:
-        trainer.resume(checkpoint)
+    try:
+        if checkpoint is None:
+            trainer.train()
+        else:
+            trainer.resume(checkpoint)
+    except (RuntimeError, MemoryError) as error:
+        if not ran_out_of_memory(error):
+            raise
+        raise TrainingMemoryError(_what_to_lower(config)) from error
     seconds = round(time.monotonic() - started, 1)
     tokens = sum(examples["length"])
     trainer.state.log_history.append(
@@ -168,6 +175,15 @@ def train_stage(
     )
     folder.finish(trainer, config.prompt_of_run)
     return list(trainer.state.log_history)
+
+
+def _what_to_lower(config: GRPOConfig) -> str:
+    more = "" if config.lora else ", or train an adapter (lora.r=32)"
+    return (
+        "out of memory in SFT. Set sft.trl.gradient_checkpointing=true, or lower "
+        f"sft.per_device_train_batch_size (now {config.sft.per_device_train_batch_size}) or "
+        f"max_context_tokens (now {config.max_context_tokens}){more}"
+    )
 
 
 def _load_weights(model: PreTrainedModel, folder: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +50,34 @@ def test_an_adapter_folder_gives_its_base_with_the_adapter_on_it(
     trained = [name for name, item in again.named_parameters() if item.requires_grad]
     assert trained
     assert all("lora" in name for name in trained)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "reason"),
+    [
+        ("base_model_name_or_path", "other", "was trained on a model of another size than .*other"),
+        ("target_modules", ["c_attn"], "Target modules .*c_attn.* not found in the base model"),
+    ],
+)
+def test_an_adapter_of_another_model_is_one_line(
+    field: str,
+    value: object,
+    reason: str,
+    model_dir: Path,
+    make_llama: Callable[..., Any],
+    tmp_path: Path,
+) -> None:
+    make_llama(hidden_size=32).save_pretrained(tmp_path / "other")
+    model, tokenizer = load_model_and_tokenizer(str(model_dir), lora=LoraSettings(r=2).to_peft())
+    for part in (model, tokenizer):
+        part.save_pretrained(tmp_path / "adapter")
+    tokenizer.save_pretrained(tmp_path / "other")
+    path = tmp_path / "adapter" / "adapter_config.json"
+    wanted = str(tmp_path / "other") if value == "other" else value
+    path.write_text(json.dumps({**json.loads(path.read_text()), field: wanted}))
+    with pytest.raises(ModelLoadError, match=reason) as caught:
+        load_model_and_tokenizer(str(tmp_path / "adapter"))
+    assert "\n" not in str(caught.value)
 
 
 def test_a_hub_id_that_cannot_be_had_says_what_was_tried(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -104,6 +104,7 @@ def test_the_colab_preset_fits_a_free_gpu() -> None:
         8,
         10,
     )
+    assert config.to_trl().gradient_checkpointing and config.to_trl_sft("").gradient_checkpointing
 
 
 def test_an_unknown_preset_names_those_there_are() -> None:

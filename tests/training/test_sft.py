@@ -14,6 +14,7 @@ from sql_env.questions import QuestionLoadError
 from sql_env.training.config import GRPOConfig
 from sql_env.training.dagger import FAILURES_CORRECTED
 from sql_env.training.run_log import CORRECTIONS_FILE, DEMONSTRATIONS_FILE
+from sql_env.training.settings import ConfigError
 from sql_env.training.sft import load_demonstrations, train_sft
 
 MakeConfig = Callable[..., GRPOConfig]
@@ -98,6 +99,24 @@ def test_both_stages_train_in_mixed_precision(
     model.model.layers[0].register_forward_hook(look)
     train_sft(tiny_config(step_budget=6, precision="bf16", sft=SHORT), model, chat_tokenizer)
     assert mixed == [True, True]
+
+
+@pytest.mark.parametrize(
+    ("setting", "complaint"),
+    [
+        ({"step_budget": 1}, "answers no question within step_budget=1: raise it"),
+        ({"max_context_tokens": 64}, "no demonstration fits in max_context_tokens=64: raise it"),
+    ],
+)
+def test_settings_under_which_nothing_can_be_shown_are_named(
+    setting: dict[str, int],
+    complaint: str,
+    tiny_config: MakeConfig,
+    make_llama: Callable[..., Any],
+    chat_tokenizer: Any,
+) -> None:
+    with pytest.raises(ConfigError, match=complaint):
+        train_sft(tiny_config(**setting), make_llama(), chat_tokenizer)
 
 
 def test_a_split_that_is_not_there_is_refused_before_anything_is_trained(

@@ -22,8 +22,6 @@ LAUNCH = [
     *("--num_machines", "1", "--main_process_port", "0", "--mixed_precision", "no"),
     *("--dynamo_backend", "no", "--use_fsdp", "--fsdp_version", "2"),
     *("--fsdp_auto_wrap_policy", "TRANSFORMER_BASED_WRAP"),
-    *("--fsdp_transformer_layer_cls_to_wrap", "LlamaDecoderLayer"),
-    *("--fsdp_state_dict_type", "SHARDED_STATE_DICT"),
     str(Path(__file__).with_name("sharded_on_cpu.py")),
 ]
 SETTINGS = {
@@ -77,6 +75,17 @@ def test_a_sharded_run_steps_evaluates_saves_and_resumes(
     assert [row["step"] for row in log.success()] == [0, 1, 2]
     second = weights(run / "model")
     assert any(not torch.equal(first[name], second[name]) for name in first)
+
+
+def test_the_older_fsdp_is_refused_in_one_line(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("ACCELERATE_USE_FSDP", "true")  # accelerate's default is version 1
+    monkeypatch.setenv("FSDP_VERSION", "1")
+    outcome = CliRunner().invoke(app, ["train", "--preset", "cpu", "--out", str(tmp_path / "run")])
+    assert outcome.exit_code == 2
+    assert "add --fsdp_version 2" in outcome.output
+    assert not (tmp_path / "run").exists()
 
 
 def test_sft_on_shards_is_refused_in_one_line(

@@ -13,6 +13,7 @@ from transformers import TrainerCallback
 from sql_env.training.config import GRPOConfig, LoraSettings
 from sql_env.training.data_loading import load_for_training
 from sql_env.training.demonstrations import Demonstration, Turn
+from sql_env.training.pipeline import TrainingMemoryError
 from sql_env.training.sft import load_demonstrations, save_demonstrations, train_sft
 from sql_env.training.stages import EpochOrder
 
@@ -51,6 +52,20 @@ def after_sft(config: GRPOConfig, **options: Any) -> tuple[dict[str, Any], list[
     model, tokenizer = load_for_training(config)
     log = train_sft(config, model, tokenizer, **options)
     return model.state_dict(), [(row["step"], row["loss"]) for row in log if "loss" in row]
+
+
+class Hog(TrainerCallback):  # type: ignore[misc]
+    """Asks for more memory than any machine has."""
+
+    def on_step_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        import torch
+
+        torch.empty(2**50)
+
+
+def test_running_out_of_memory_says_what_to_lower(config: GRPOConfig) -> None:
+    with pytest.raises(TrainingMemoryError, match=r"sft\.per_device_train_batch_size \(now 4\)"):
+        after_sft(config, callbacks=[Hog()])
 
 
 @pytest.mark.parametrize("adapter", [False, True])
