@@ -54,11 +54,6 @@ def models() -> dict[str, Any]:
     return {"data": [{"id": name} for name in MODELS]}
 
 
-@app.get("/guarded/v1/models")
-def guarded() -> Response:
-    return JSONResponse({"error": {"message": "Incorrect API key provided"}}, 401)
-
-
 @app.post("/v1/chat/completions")
 def complete(request: Request, body: dict[str, Any]) -> Response:
     model = body["model"]
