@@ -303,5 +303,6 @@ def _share_of(rate: Rate) -> str:
 
 
 def _end_of(policy: str) -> str:
-    """The end of a long path says which model it is."""
+    """The end of a long path says which model it is; of an endpoint, what is before its address."""
+    policy = policy.partition("@http")[0]
     return policy if len(policy) <= POLICY_WIDTH else f"…{policy[-POLICY_WIDTH:]}"

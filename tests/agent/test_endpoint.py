@@ -325,6 +325,7 @@ def test_the_command_records_what_was_asked_and_what_it_cost(
     assert summary["cut_off"] == 2
     assert json.loads((run / "config.json").read_text())["body"]["top_k"] == 20
     shown = " ".join(done.output.split())
+    assert "how it plays endpoint:thinker" in shown
     for line in ("tokens read 303", "tokens written 15", "cost 0.0005", "turns cut off 2"):
         assert line in shown
     assert "were cut off at 30 tokens: raise --max-new-tokens" in shown
