@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import httpx
 
 PASSING_STATUS = frozenset({408, 409, 425, 429, 500, *range(502, 600)})
+UNREADABLE = frozenset({400, 422})  # something in the request is not taken
 LONGEST_PAUSE = 30.0
 SECONDS_TO_CONNECT = 10
 MODELS_LISTED = 10
@@ -99,23 +100,18 @@ class ChatClient:
         await self._client.aclose()
 
     async def check(self) -> None:
-        """Find what would fail every episode: nobody there, a refused key, an unknown model.
+        """Find by one short turn what would fail every episode.
 
         Raises:
-            EndpointError: one of these.
+            EndpointError: nobody is there, or the address, the key, the model's name or a field
+                is refused.
         """
+        asked = self._body([{"role": "user", "content": "Hello"}], None, 0, None)
+        body = {name: 1 if name in (OLD_LIMIT, NEW_LIMIT) else v for name, v in asked.items()}
+        patience = httpx.Timeout(None, connect=SECONDS_TO_CONNECT)
         try:
-            listed = await self._client.get(self._models_url, timeout=SECONDS_TO_CONNECT)
-            if listed.status_code == 401:
-                raise await self._refusal(listed)
-            names = _names(listed)
-            if not names or self._settings.model in names:
-                return
-            # Many servers take names that they do not list. One short turn tells.
-            body = self._body([{"role": "user", "content": "Hello"}], None, 0, None)
-            body[self._limit] = 1
             async with asyncio.timeout(self._settings.timeout):
-                tried = await self._client.post(self._url, json=body)
+                tried = await self._client.post(self._url, json=body, timeout=patience)
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.InvalidURL) as error:
             raise EndpointError(
                 f"nothing answers at {self._settings.base_url} ({error}): "
@@ -123,7 +119,13 @@ class ChatClient:
             ) from error
         except (httpx.HTTPError, TimeoutError):
             return  # slow, perhaps: whoever plays tries again
-        if tried.status_code in (401, 403, 404) or self._names_model(tried):
+        if tried.is_success:
+            self._reply(tried)
+        elif tried.status_code not in PASSING_STATUS and (
+            tried.status_code not in UNREADABLE  # it may be that one token is too few
+            or self._names_model(tried)
+            or _unwanted_field(tried)
+        ):
             raise await self._refusal(tried)
 
     async def ask(
@@ -144,19 +146,14 @@ class ChatClient:
                 raise self._refused
             body = self._body(messages, tools, seed, temperature)
             response = await self._post(body)
-            if response.status_code in (400, 422) and OLD_LIMIT in body and _names_limit(response):
+            if response.status_code in UNREADABLE and OLD_LIMIT in body and _names_limit(response):
                 body[NEW_LIMIT] = body.pop(OLD_LIMIT)
                 response = await self._post(body)
                 if response.is_success:
                     self._limit = NEW_LIMIT
             if not response.is_success:
                 raise await self._refusal(response)
-        try:
-            return self._read(response.json())
-        except (ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
-            raise EndpointError(
-                f"{self._url} answered, but not with a chat completion: {_said(response)}"
-            ) from error
+        return self._reply(response)
 
     def _body(
         self,
@@ -231,7 +228,15 @@ class ChatClient:
 
     def _names_model(self, response: httpx.Response) -> bool:
         """The request is refused because of the model's name."""
-        return response.status_code in (400, 422) and self._settings.model in response.text
+        return response.status_code in UNREADABLE and self._settings.model in response.text
+
+    def _reply(self, response: httpx.Response) -> Reply:
+        try:
+            return self._read(response.json())
+        except (ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
+            raise EndpointError(
+                f"{self._url} answered, but not with a chat completion: {_said(response)}"
+            ) from error
 
     def _read(self, reply: dict[str, Any]) -> Reply:
         choice = reply["choices"][0]
@@ -269,7 +274,7 @@ def _names_limit(response: httpx.Response) -> bool:
 
 def _unwanted_field(response: httpx.Response) -> str:
     """What we send and some models do not take, where it is that."""
-    named = SENT_ALWAYS.search(_said(response)) if response.status_code in (400, 422) else None
+    named = SENT_ALWAYS.search(_said(response)) if response.status_code in UNREADABLE else None
     return named[0] if named else ""
 
 

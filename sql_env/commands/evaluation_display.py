@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 SECONDS_BETWEEN_UPDATES = 0.1
 QUESTIONS_LISTED = 10
-POLICY_WIDTH = 28
+POLICY_WIDTH = NAME_WIDTH = 28
 
 
 class LiveTable:
@@ -213,8 +213,10 @@ def show_run_list(entries: Sequence[RunEntry]) -> None:
     """All runs of a folder, in a width of 80; their page has more columns."""
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
     shown = [name for name in HEADINGS if name not in ("when", "episodes")]
+    # A name is there to be copied: it is folded only where it would push the others out.
+    crowded = any(len(entry.run.name) > NAME_WIDTH for entry in entries)
     for name in shown:
-        whole = name in ("run", "success")  # to be copied, to be read in a column
+        whole = name == "success" or (name == "run" and not crowded)
         table.add_column(name, no_wrap=whole, min_width=len(name), overflow="fold")
     for entry in entries:
         cells = dict(zip(HEADINGS, entry.cells, strict=True))
@@ -303,5 +305,6 @@ def _share_of(rate: Rate) -> str:
 
 
 def _end_of(policy: str) -> str:
-    """The end of a long path says which model it is."""
+    """The end of a long path says which model it is; of an endpoint, what is before its address."""
+    policy = policy.partition("@http")[0]
     return policy if len(policy) <= POLICY_WIDTH else f"…{policy[-POLICY_WIDTH:]}"

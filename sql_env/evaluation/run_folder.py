@@ -119,9 +119,9 @@ class RunFolder:
 
     @classmethod
     def create(cls, runs: Path, config: RunConfig) -> RunFolder:
-        """A new folder under `runs`, named after the time and the policy."""
+        """A new folder under `runs`, named after the time and the policy (without its address)."""
         moment = datetime.now().strftime("%Y%m%d-%H%M%S")
-        stem = f"{moment}-{slug(config.policy)}"
+        stem = f"{moment}-{slug(config.policy.partition('@http')[0])}"
         names = [stem, *(f"{stem}-{number}" for number in range(2, 100))]
         return cls.at(next(runs / name for name in names if not (runs / name).exists()), config)
 

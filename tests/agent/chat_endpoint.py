@@ -54,11 +54,6 @@ def models() -> dict[str, Any]:
     return {"data": [{"id": name} for name in MODELS]}
 
 
-@app.get("/guarded/v1/models")
-def guarded() -> Response:
-    return JSONResponse({"error": {"message": "Incorrect API key provided"}}, 401)
-
-
 @app.post("/v1/chat/completions")
 def complete(request: Request, body: dict[str, Any]) -> Response:
     model = body["model"]
@@ -66,7 +61,7 @@ def complete(request: Request, body: dict[str, Any]) -> Response:
         words = f"The model `{model}` does not exist\nor you have no access to it"
         return JSONResponse({"error": {"message": words}}, 404)
     last_question = max(
-        (n for n, m in enumerate(body["messages"]) if "Question:" in (m.get("content") or "")),
+        (n for n, m in enumerate(body["messages"]) if "Question:" in str(m.get("content"))),
         default=0,
     )  # an example may come before it
     told = body["messages"][last_question:]
@@ -132,11 +127,12 @@ def complete(request: Request, body: dict[str, Any]) -> Response:
             message["content"] = "QUERY: SELECT '\ud83d'"
         else:
             message["content"] = (PLAN if model == "planner" else SCRIPT)[turn]
-        usage = {"prompt_tokens": 100 + turn, "completion_tokens": 5}
+        usage = {"prompt_tokens": 100 + turn, "completion_tokens": 5, "total_tokens": 105 + turn}
         if body.get("stream"):
             return _stream(model, message, usage)
-        choice = {"message": message, "finish_reason": reason}
-        reply = json.dumps({"choices": [choice], "usage": usage})  # UTF-8 has no half characters
+        choice = {"index": 0, "message": message, "finish_reason": reason}
+        head = {"id": "1", "object": "chat.completion", "created": 0, "model": model}
+        reply = json.dumps({**head, "choices": [choice], "usage": usage})  # ASCII: half characters
         return Response(reply, media_type="application/json")
     finally:
         with lock:
@@ -152,7 +148,7 @@ def _stream(model: str, message: dict[str, Any], usage: dict[str, int]) -> Respo
     chunks = [
         {**head, "choices": [{"index": 0, "delta": message, "finish_reason": None}]},
         {**head, "choices": [{"index": 0, "delta": {}, "finish_reason": reason}]},
-        {**head, "choices": [], "usage": {**usage, "total_tokens": sum(usage.values())}},
+        {**head, "choices": [], "usage": usage},
     ]
     events = [f"data: {json.dumps(chunk)}\n\n" for chunk in chunks]
     return StreamingResponse(iter([*events, "data: [DONE]\n\n"]), media_type="text/event-stream")

@@ -325,6 +325,7 @@ def test_the_command_records_what_was_asked_and_what_it_cost(
     assert summary["cut_off"] == 2
     assert json.loads((run / "config.json").read_text())["body"]["top_k"] == 20
     shown = " ".join(done.output.split())
+    assert "how it plays endpoint:thinker" in shown
     for line in ("tokens read 303", "tokens written 15", "cost 0.0005", "turns cut off 2"):
         assert line in shown
     assert "were cut off at 30 tokens: raise --max-new-tokens" in shown
@@ -341,15 +342,22 @@ def check(address: str, model: str) -> None:
 def test_what_would_fail_every_episode_is_found_before(server: str) -> None:
     check(f"{server}/v1", "actor")
     check(f"{server}/v1", "planner")  # it is not listed, but it answers
-    check(f"{server}/nothing", "actor")  # it keeps no list: nobody knows yet
+    check(f"{server}/v1", "new")  # it wants the limit by another name
+    check(f"{server}/v1", "broken")  # that may pass
     with pytest.raises(EndpointError) as unknown:
         check(f"{server}/v1", "absent")
     assert str(unknown.value) == (
         f"{server}/v1/chat/completions refused the request: status 404: The model `absent` does "
         "not exist or you have no access to it; models there: actor, caller, new, locked, broken"
     )
-    with pytest.raises(EndpointError, match="401: Incorrect API key provided; the key is read"):
-        check(f"{server}/guarded/v1", "actor")
+    with pytest.raises(EndpointError, match=f"{server}/chat/completions refused .* status 404"):
+        check(server, "actor")  # without the /v1
+    with pytest.raises(EndpointError, match=r"401: .*no such key.*; the key is read"):
+        check(f"{server}/v1", "locked")  # although everybody may read its list of models
+    with pytest.raises(EndpointError, match="--body temperature=null leaves it out"):
+        check(f"{server}/v1", "warm")
+    with pytest.raises(EndpointError, match="not with a chat completion: <html>"):
+        check(f"{server}/v1", "nonsense")
     with pytest.raises(EndpointError, match=r"nothing answers at http://127.0.0.1:9/v1 .*start"):
         check("http://127.0.0.1:9/v1", "actor")
 

@@ -375,6 +375,10 @@ class TestRuns:
         narrow = CliRunner().invoke(app, ["runs", str(tmp_path)], env={"COLUMNS": "80"}).stdout
         assert name in narrow and "33.3% [6.1%, 79.2%]" in narrow
         assert re.search("run +policy +questions +how +success", narrow)
+        evaluate(music_dir, tmp_path, "--policy", "constant:4", "--name", f"{name}-{'long' * 12}")
+        both = CliRunner().invoke(app, ["runs", str(tmp_path)], env={"COLUMNS": "80"}).stdout
+        assert re.search("run +policy +questions +how +success", both)
+        assert both.count(" 33.3% [6.1%, 79.2%]") == 2
 
     def test_a_page_links_to_a_report_of_each(self, runs: Path) -> None:
         done = sql_env("runs", runs, "--html")

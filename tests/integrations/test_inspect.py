@@ -14,6 +14,7 @@ from inspect_ai import eval as inspect_eval
 from inspect_ai.log import EvalLog
 from inspect_ai.model import ModelOutput, ModelUsage, get_model
 
+from sql_env.agent.prompts import Actions
 from sql_env.integrations.inspect import spider
 
 TEXT = (
@@ -69,6 +70,23 @@ def test_a_right_episode_is_scored_as_correct(
     roles = [message.role for message in sample.messages][-6:]
     answers = "user" if actions == "text" else "tool"
     assert roles == ["assistant", answers] * 3
+
+
+@pytest.mark.parametrize(("model", "actions"), [("actor", "text"), ("caller", "tools")])
+def test_a_model_behind_an_endpoint_plays(
+    music_dir: Path, tmp_path: Path, chat_server: str, model: str, actions: Actions
+) -> None:
+    pytest.importorskip("openai")  # Inspect's way to it
+    (log,) = inspect_eval(
+        spider(dataset=str(music_dir), split="train", actions=actions),
+        model=get_model(f"openai-api/local/{model}", base_url=f"{chat_server}/v1", api_key="none"),
+        log_dir=str(tmp_path),
+        display="none",
+    )
+    assert log.status == "success", log.error
+    assert log.samples is not None
+    verdicts = {s.id: score.value for s in log.samples for score in (s.scores or {}).values()}
+    assert verdicts == {"music_count": "C", "music_french": "I", "music_join": "I"}
 
 
 def test_a_wrong_answer_and_a_spent_budget_are_incorrect(music_dir: Path, tmp_path: Path) -> None:
