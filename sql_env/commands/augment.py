@@ -50,7 +50,7 @@ def questions(
     fewer = sum(count < per_database for count in made.databases.values())
     _print(f"  {made.leaked:>5,}  questions whose gold query another split has")
     _print(f"  {len(made.unseen):>5,}  databases that only other splits ask about")
-    _print(f"  {fewer:>5,}  databases have no more to ask than is listed above")
+    _print(f"  {fewer:>5,}  databases for which fewer questions could be made")
 
 
 @app.command()
@@ -79,7 +79,7 @@ def rename(
     )
     _print("left out:")
     _print(f"  {made.changed:>5,}  questions whose rows depend on a name or an order")
-    _print(f"  {len(made.uncopied):>5,}  databases that SQLite would not write anew")
+    _print(f"  {len(made.uncopied):>5,}  databases that SQLite could not rewrite")
 
 
 def _names(splits: str) -> tuple[str, ...]:

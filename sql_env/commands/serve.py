@@ -110,6 +110,8 @@ def serve(
             highlight=False,
         )
 
+    if policy:
+        console.print(f"loading {', '.join(policy)} …", highlight=False, markup=False)
     with listener:
         run(settings, listener, greet)
 

@@ -29,7 +29,8 @@ class RunEntry:
         config = self.run.config
         filters = [*(config.ids or ()), *(config.databases or ()), *(config.difficulties or ())]
         questions = f"{Path(config.dataset).name} {config.split}"
-        how = [f"T = {config.temperature:g}"] if config.temperature else ["greedy"]
+        decoded = config.policy.startswith(("model:", "endpoint:"))
+        how = [f"T = {config.temperature:g}"] if config.temperature else ["greedy"] * decoded
         how += [f"{config.samples} samples"] * (config.samples > 1)
         how += [config.decoding] * (config.decoding != "plain")
         how += [f"{name} {value}" for name, value in config.other.items()]
