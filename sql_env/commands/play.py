@@ -38,7 +38,7 @@ def play_command(
     split: Annotated[str | None, typer.Option(help="Draw the question from this split.")] = None,
     question_id: Annotated[str | None, typer.Option(help="Play this question.")] = None,
     seed: Annotated[
-        int | None, typer.Option(help="Draws the question; default: by chance.")
+        int | None, typer.Option(help="Draws the question; default: at random.")
     ] = None,
     step_budget: Annotated[int, typer.Option(min=1, help="Steps in the episode.")] = 15,
     no_last: Annotated[

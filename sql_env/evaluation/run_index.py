@@ -106,7 +106,7 @@ td:first-child, td:nth-child(3) {{ min-width: 11em; }}
 a {{ color: light-dark(#1f5fd0, #7fb0ff); }}
 </style>
 <main>
-<h1>Runs, the latest last</h1>
+<h1>Runs, newest last</h1>
 <div tabindex="0" role="region" aria-label="Runs"><table>
 <thead><tr>{head}</tr></thead>
 <tbody>
