@@ -22,7 +22,8 @@ PAGE = Path(__file__).resolve().parent.parent / "docs" / "cli.md"
 INTRODUCTION = """\
 # Command line
 
-What each command's `--help` says. Names without dashes are arguments, in their order.
+What each command's `--help` says. Names without dashes are arguments, in their order;
+defaults stand in square brackets.
 
 **For scripts.** `eval`, `compare`, `data stats` and `data validate` have `--json`. Progress and
 errors go to stderr, results to stdout.
@@ -43,6 +44,7 @@ SHORT = {
     r"<(?:int|float)(?: range)?>": "N",
     r"; [\d.<=]*x[\d.<=>]+\]": "]",
     r" \[[\d.<=]*x[\d.<=>]+\]": "",
+    r"\[default: \(?(.*?)\)?\]$": r"[\1]",
 }
 
 
