@@ -22,27 +22,29 @@ PAGE = Path(__file__).resolve().parent.parent / "docs" / "cli.md"
 INTRODUCTION = """\
 # Command line
 
-What each command's `--help` says.
+What each command's `--help` says. Names without dashes are arguments, in their order;
+defaults stand in square brackets.
 
-**For scripts.** `--json` prints numbers instead of tables (`eval`, `compare`, `data stats`,
-`data validate`), and `play --record FILE` appends the episode as one JSON line. Bars and colours
-appear in a terminal only; bars and errors go to stderr, results to stdout.
+**For scripts.** `eval`, `compare`, `data stats` and `data validate` have `--json`. Progress and
+errors go to stderr, results to stdout.
 
 | exit status | meaning |
 | --- | --- |
 | 0 | done |
 | 1 | a question failed `data validate`, or no episode could be played to its end |
-| 2 | the command was given something it cannot use; the message says what and what to do next |
-| 130 | interrupted; what was done is kept, and `--resume` goes on |
+| 2 | wrong input; the message says what to do |
+| 130 | interrupted; `--resume` continues |
 
-**Completion.** `sql-env --install-completion` installs it for the shell you are in.
+`sql-env --install-completion` installs completion for your shell.
 """
+FEW = 4  # options in common with another command; they are written out
 SHORT = {
     r"<(?:list\[)?str\]?>": "TEXT",
     r"<(?:list\[)?[Pp]ath\]?>": "PATH",
     r"<(?:int|float)(?: range)?>": "N",
     r"; [\d.<=]*x[\d.<=>]+\]": "]",
     r" \[[\d.<=]*x[\d.<=>]+\]": "",
+    r"\[default: \(?(.*?)\)?\]$": r"[\1]",
 }
 
 
@@ -53,16 +55,13 @@ def reference() -> str:
 
 
 def _section(context: Any, written: dict[str, dict[str, str]]) -> str:
-    """One command. Where most of its options are those of one above, it refers to that one.
+    """One command. Where many of its options are those of one above, it refers to that one.
 
     `written` has the rows of every command above, and the options that they explain.
     """
     command = context.command
-    usage = " ".join([context.command_path, *command.collect_usage_pieces(context)])
     said = " ".join((command.help or "").split("\f")[0].split())
     lines = [f"## {context.command_path}", "", said, ""]
-    if not usage.endswith("[OPTIONS]"):
-        lines += [f"`{usage}`", ""]
     rows = {
         f"| `{_cell(record[0])}` | {_cell(record[1])} |": record[0].split(" <")[0]
         for parameter in command.get_params(context)
@@ -71,7 +70,7 @@ def _section(context: Any, written: dict[str, dict[str, str]]) -> str:
     }
     alike = max(written, key=lambda path: len(rows.keys() & written[path].keys()), default="")
     shared = [name for row, name in rows.items() if row in written.get(alike, {})]
-    if len(shared) * 2 <= len(rows):
+    if len(shared) < FEW and len(shared) * 2 <= len(rows):
         shared = []
     new = [row for row, name in rows.items() if name not in shared]
     if new:

@@ -190,7 +190,7 @@ def check_split_name(name: str, there: Iterable[str] = ()) -> None:
         if _OLD_SPLITS.get(old) == name:
             raise QuestionLoadError(
                 f"the dataset was made by version 0.1, which called the split {name!r} {old!r}: "
-                "make it anew (docs/training.md, The data of the recipe)"
+                "prepare it again (docs/training.md, The data of the recipe)"
             )
 
 

@@ -140,7 +140,7 @@ def apply_delta(base: Any, folder: Path) -> None:
         raise DeltaError(
             f"the base model {about['base_model']} has weights with the SHA-256 {found[:16]}…, "
             f"and the delta was made for {about['base_sha256'][:16]}…: get that version of the "
-            "base (smollm2-135m is made anew when its cache folder is deleted)"
+            "base (smollm2-135m is built again when its cache folder is deleted)"
         )
     tensors = load_file(folder / DELTA_WEIGHTS)
     with torch.no_grad():

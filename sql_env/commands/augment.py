@@ -9,10 +9,10 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-app = typer.Typer(help="Make more questions out of a dataset's own.", no_args_is_help=True)
+app = typer.Typer(help="Add questions derived from a dataset.", no_args_is_help=True)
 
 DatasetArgument = Annotated[Path, typer.Argument(help="A dataset folder.")]
-NAME_HELP = "The split they become."
+NAME_HELP = "Name of the new split."
 
 
 @app.command()
@@ -20,7 +20,7 @@ def questions(
     dataset: DatasetArgument,
     splits: Annotated[
         str,
-        typer.Option(help="Ask about the databases of these splits; all others stay unseen."),
+        typer.Option(help="Their databases are used; other splits stay unseen."),
     ] = "train",
     per_database: Annotated[
         int, typer.Option(min=1, help="The most questions for one database.")
@@ -28,7 +28,7 @@ def questions(
     name: Annotated[str, typer.Option(help=NAME_HELP)] = "synthetic",
     seed: Annotated[int, typer.Option(help="Same seed, same bytes.")] = 42,
 ) -> None:
-    """Synthesise questions for databases that are there, without those of unseen splits."""
+    """Generate questions about the databases of some splits."""
     from sql_env.augment.questions import add_synthetic_questions
 
     with Console(stderr=True).status("Asking") as status:
@@ -50,18 +50,18 @@ def questions(
     fewer = sum(count < per_database for count in made.databases.values())
     _print(f"  {made.leaked:>5,}  questions whose gold query another split has")
     _print(f"  {len(made.unseen):>5,}  databases that only other splits ask about")
-    _print(f"  {fewer:>5,}  databases have no more to ask than is listed above")
+    _print(f"  {fewer:>5,}  databases for which fewer questions could be made")
 
 
 @app.command()
 def rename(
     dataset: DatasetArgument,
-    splits: Annotated[str, typer.Option(help="The splits to ask again.")] = "train",
-    copies: Annotated[int, typer.Option(min=1, help="How many times.")] = 1,
+    splits: Annotated[str, typer.Option(help="The splits to copy.")] = "train",
+    copies: Annotated[int, typer.Option(min=1, help="Copies of each database.")] = 1,
     name: Annotated[str, typer.Option(help=NAME_HELP)] = "renamed",
     seed: Annotated[int, typer.Option(help="Same seed, same names.")] = 42,
 ) -> None:
-    """Ask the same questions of copies whose tables and columns have other names."""
+    """Copy questions and databases, with other table and column names."""
     from sql_env.augment.rename import add_renamed_databases
 
     with Console(stderr=True).status("Renaming") as status:
@@ -79,7 +79,7 @@ def rename(
     )
     _print("left out:")
     _print(f"  {made.changed:>5,}  questions whose rows depend on a name or an order")
-    _print(f"  {len(made.uncopied):>5,}  databases that SQLite would not write anew")
+    _print(f"  {len(made.uncopied):>5,}  databases that SQLite could not rewrite")
 
 
 def _names(splits: str) -> tuple[str, ...]:

@@ -30,22 +30,22 @@ NAMED = 5
 
 SourceOption = Annotated[
     Path | None,
-    typer.Option(help="A copy you have: the unpacked folder or the ZIP. Default: download it."),
+    typer.Option(help="Your copy, a folder or a ZIP; default: download it."),
 ]
 SplitOption = Annotated[
     SplitBy,
     typer.Option(
-        help="What train and eval do not share: gold queries or databases. none: all is eval."
+        help="What train and eval do not share: gold queries or databases. none: no train split."
     ),
 ]
 SeedOption = Annotated[int, typer.Option(help="Same seed, same split.")]
 DatabasesOption = Annotated[
     list[str] | None,
-    typer.Option(help="Only these databases (several: a,b,c, or repeat it; all: every one)."),
+    typer.Option(help="Only these databases: a,b,c, or all; repeatable."),
 ]
 UrlOption = Annotated[
     str | None,
-    typer.Option(help="Download from here instead; the checksum is recorded, not known."),
+    typer.Option(help="Download from here instead; its checksum is recorded, not checked."),
 ]
 DownloadsOption = Annotated[
     Path | None,
@@ -61,18 +61,12 @@ def spider(
     wide: Annotated[
         bool, typer.Option("--wide", help="Add every other training question.")
     ] = False,
-    hold_out: Annotated[
-        int, typer.Option(min=0, help="With --wide: keep so many apart, on databases of their own.")
-    ] = 0,
-    test: Annotated[
-        int, typer.Option(min=0, help="With --wide: so many more, to report results on, once.")
-    ] = 0,
-    rl: Annotated[int, typer.Option(min=0, help="With --wide: so many more, for RL only.")] = 0,
-    dagger: Annotated[
-        int, typer.Option(min=0, help="With --wide: and so many more, for DAgger only.")
-    ] = 0,
+    hold_out: Annotated[int, typer.Option(min=0, help="With --wide: N questions for unseen.")] = 0,
+    test: Annotated[int, typer.Option(min=0, help="With --wide: N questions for test.")] = 0,
+    rl: Annotated[int, typer.Option(min=0, help="With --wide: N questions for rl.")] = 0,
+    dagger: Annotated[int, typer.Option(min=0, help="With --wide: N questions for dagger.")] = 0,
     rl_core: Annotated[
-        int, typer.Option(min=0, help="Of those to train on, keep about so many for RL only.")
+        int, typer.Option(min=0, help="About N training questions for rl_core.")
     ] = 0,
     split_by: SplitOption = "question",
     seed: SeedOption = 42,
@@ -156,7 +150,7 @@ def import_own(
         bool, typer.Option("--skip-failing", help="Leave out questions whose gold does not run.")
     ] = False,
 ) -> None:
-    """Make a dataset of your own databases and questions."""
+    """Make a dataset from your own databases and questions."""
     from sql_env.sources.own import read_own
     from sql_env.sources.prepare import prepare_all
 
@@ -170,9 +164,9 @@ def import_own(
 def add(
     source: Annotated[Path, typer.Argument(help="The dataset to add.")],
     to: Annotated[Path, typer.Option(help="The dataset to add it to.")] = Path("data/spider"),
-    split: Annotated[str, typer.Option(help="The split its questions become.")] = "worlds",
+    split: Annotated[str, typer.Option(help="Name of that split.")] = "worlds",
 ) -> None:
-    """Put one dataset's questions beside another's, as a split of their own."""
+    """Add one dataset's questions to another, as a split."""
     from sql_env.sources.merge import add_dataset
 
     added = add_dataset(source, to, split)

@@ -38,7 +38,7 @@ def validate(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Try every question: gold runs, verifier accepts it, oracle succeeds. Exit 1 if one fails."""
+    """Check that every gold query runs, the verifier accepts it and the oracle succeeds."""
     from rich.progress import track
 
     from sql_env.evaluation import validation

@@ -23,7 +23,7 @@ _QUESTIONS, _MODEL, _ENDPOINT, _RUN = (
 DecodingOption = Annotated[
     Decoding,
     typer.Option(
-        help="guided draws bad turns again.",
+        help="guided resamples bad turns.",
         **_MODEL,
     ),
 ]
@@ -68,15 +68,15 @@ def evaluate_command(
     ] = None,
     databases: Annotated[
         list[str] | None,
-        typer.Option("--database", help="Only about this one; repeatable.", **_QUESTIONS),
+        typer.Option("--database", help="Only about this database; repeatable.", **_QUESTIONS),
     ] = None,
     difficulties: Annotated[
         list[str] | None,
-        typer.Option("--difficulty", help="Only of this one; repeatable.", **_QUESTIONS),
+        typer.Option("--difficulty", help="Only of this difficulty; repeatable.", **_QUESTIONS),
     ] = None,
     limit: Annotated[
         int | None,
-        typer.Option("--limit", "-n", min=1, help="So many, drawn with the seed.", **_QUESTIONS),
+        typer.Option("--limit", "-n", min=1, help="At most N, drawn with the seed.", **_QUESTIONS),
     ] = None,
     seed: Annotated[int, typer.Option(help="Same seed, same episodes.", **_QUESTIONS)] = 0,
     samples: Annotated[
@@ -93,9 +93,7 @@ def evaluate_command(
     temperature: Annotated[float, typer.Option(min=0, help="0 is greedy.", **_MODEL)] = 0.0,
     top_p: Annotated[
         float,
-        typer.Option(
-            min=0.01, max=1, help="Draw among the likeliest tokens of this share.", **_MODEL
-        ),
+        typer.Option(min=0.01, max=1, help="Sample from the top tokens of this share.", **_MODEL),
     ] = 1.0,
     max_new_tokens: Annotated[
         int, typer.Option(min=1, help="Longest model turn, thoughts included.", **_MODEL)
@@ -116,7 +114,7 @@ def evaluate_command(
     dtype: Annotated[
         str,
         typer.Option(
-            help="Of the weights, or auto: theirs (CPU: float32).",
+            help="auto: the checkpoint's (CPU: float32).",
             **_MODEL,
         ),
     ] = "auto",
@@ -141,7 +139,7 @@ def evaluate_command(
     ] = None,
     price: Annotated[
         str | None,
-        typer.Option(help="Of a million tokens, read and written: IN:OUT.", **_ENDPOINT),
+        typer.Option(help="Price of a million tokens: IN:OUT.", **_ENDPOINT),
     ] = None,
     workers: Annotated[
         int | None,
@@ -248,7 +246,7 @@ def compare_command(
     after: Annotated[Path, typer.Argument(help="A run folder over the same questions.")],
     as_json: Annotated[bool, typer.Option("--json", help="The comparison as JSON.")] = False,
 ) -> None:
-    """Two runs over the same questions, in pairs: what was won, what was lost."""
+    """Compare two runs over the same questions, in pairs."""
     from sql_env.commands.evaluation_display import show_comparison
     from sql_env.evaluation.comparison import compare
     from sql_env.evaluation.run_folder import differences, read_run
@@ -271,7 +269,7 @@ def report_command(
         Path | None, typer.Option("--out", "-o", help="Default: report.html in the last run.")
     ] = None,
 ) -> None:
-    """One HTML file that opens offline: numbers, charts and every episode."""
+    """Write one HTML file that opens offline: numbers, charts, every episode."""
     from sql_env.evaluation.report import write_report
     from sql_env.evaluation.run_folder import is_training_run, read_run
 
@@ -287,7 +285,7 @@ def runs_command(
         bool, typer.Option("--html", help="Write a page that opens every run: FOLDER/index.html.")
     ] = False,
 ) -> None:
-    """All evaluations in a folder, the latest last."""
+    """List the evaluations in a folder, newest last."""
     from sql_env.commands.evaluation_display import show_run_list
     from sql_env.evaluation.run_index import list_runs, write_index
 

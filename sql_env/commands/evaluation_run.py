@@ -97,8 +97,8 @@ def resume_run(earlier: Run, other_code: bool, means: Means, line: LiveLine) -> 
                 {"commit": config.commit, **(config.versions or {})}, {"commit": commit, **versions}
             )
             raise RunError(
-                f"{earlier.folder} was begun with other code: {changed}. Play on with it by "
-                "--other-code, which the run then says, or start a new run"
+                f"{earlier.folder} was started with other code: {changed}. Continue with "
+                "--other-code, which the run records, or start a new run"
             )
         again = {"commit": commit, "versions": versions}
         config = replace(config, resumed_with=[*config.resumed_with, again])

@@ -19,7 +19,7 @@ def generate(
     domain: Annotated[
         list[Path] | None,
         typer.Option(
-            help="A TOML file of your own to make them from (several: repeat it).",
+            help="Your own domain, a TOML file; repeatable.",
             show_default="those of the package",
         ),
     ] = None,

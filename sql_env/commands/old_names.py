@@ -50,5 +50,5 @@ def old_option(old: str, news: str) -> Any:
 
 OldRedraws = Annotated[
     str | None,
-    old_option("--redraws", "is gone: models are decoded plainly; --decoding guided is left of it"),
+    old_option("--redraws", "is gone: models are decoded plainly, or with --decoding guided"),
 ]

@@ -21,11 +21,9 @@ def register(app: typer.Typer) -> None:
 def pack_command(
     trained: Annotated[str, typer.Argument(help="A trained model's folder.")],
     out: Annotated[Path, typer.Argument(help="The folder to write the difference to.")],
-    base: Annotated[
-        str, typer.Option(help="What it was trained from: everybody must be able to get it.")
-    ] = "smollm2-135m",
+    base: Annotated[str, typer.Option(help="The model it was trained from.")] = "smollm2-135m",
     megabytes: Annotated[
-        float, typer.Option(min=0.001, help="How large the difference may be.")
+        float, typer.Option(min=0.001, help="Largest size of the difference.")
     ] = 38.0,
 ) -> None:
     """Store a trained model as a small difference to its base; of an adapter, that is itself.

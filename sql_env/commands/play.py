@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from sql_env.agent.choice import POLICY_HELP, ModelOptions, build_policy
+from sql_env.agent.choice import ModelOptions, build_policy
 from sql_env.commands.evaluate import (
     ActionsOption,
     DecodingOption,
@@ -30,7 +30,7 @@ def register(app: typer.Typer) -> None:
 
 def play_command(
     policy: Annotated[
-        str | None, typer.Option(help=f"Watch instead of playing: {POLICY_HELP}.")
+        str | None, typer.Option(help="Watch this policy, named as in sql-env eval.")
     ] = None,
     dataset: Annotated[
         Path | None, typer.Option(help="A dataset folder; default: the embedded data.")
@@ -38,7 +38,7 @@ def play_command(
     split: Annotated[str | None, typer.Option(help="Draw the question from this split.")] = None,
     question_id: Annotated[str | None, typer.Option(help="Play this question.")] = None,
     seed: Annotated[
-        int | None, typer.Option(help="Draws the question; default: by chance.")
+        int | None, typer.Option(help="Draws the question; default: at random.")
     ] = None,
     step_budget: Annotated[int, typer.Option(min=1, help="Steps in the episode.")] = 15,
     no_last: Annotated[

@@ -32,22 +32,21 @@ def serve(
         str | None,
         typer.Option(
             envvar="SQL_ENV_TOKEN",
-            help="What clients must show. In the variable it is not seen in a process list.",
+            help="The token that clients send. The variable keeps it out of process lists.",
             show_envvar=True,
         ),
     ] = None,
     allow_unauthenticated: Annotated[
         bool,
         typer.Option(
-            "--allow-unauthenticated", help="Let everybody in on an address that others can reach."
+            "--allow-unauthenticated", help="Need no token where other machines can connect."
         ),
     ] = False,
     allow_host: Annotated[
         list[str] | None,
         typer.Option(
             metavar="NAME",
-            help="A name that clients reach the server by, besides its address: "
-            "box.example.org, *.example.org. Give it several times for several.",
+            help="Another name of this server: box.example.org, *.example.org; repeatable.",
         ),
     ] = None,
     idle_seconds: Annotated[
@@ -60,16 +59,15 @@ def serve(
     rewards: Annotated[
         Literal["dense", "end"],
         typer.Option(
-            help="Pay every step, or the episode at its end: then no agent can find out about the "
-            "answer from what a step was worth."
+            help="Rewards after every step, or all at the end: then none hints at the answer."
         ),
     ] = "dense",
     policy: Annotated[
         list[str] | None,
         typer.Option(
             metavar="POLICY",
-            help="What the page may show at work besides random and oracle: model:PATH, "
-            "endpoint:MODEL@URL, constant:TEXT. Give it several times for several.",
+            help="To watch on the page, besides random and oracle: model:PATH, "
+            "endpoint:MODEL@URL, constant:TEXT; repeatable.",
         ),
     ] = None,
 ) -> None:
@@ -110,6 +108,8 @@ def serve(
             highlight=False,
         )
 
+    if policy:
+        console.print(f"loading {', '.join(policy)} …", highlight=False, markup=False)
     with listener:
         run(settings, listener, greet)
 

@@ -81,7 +81,7 @@ def run_sft(config: GRPOConfig, console: Console, *, resuming: bool) -> Path:
 
     if is_sharded():
         raise ConfigError(
-            "SFT needs whole weights, and this launch cuts them up (FSDP or DeepSpeed): run "
+            "SFT needs whole weights, and this launch shards them (FSDP or DeepSpeed): run "
             "`sql-env sft` under another launch, then train with --set model_name=RUN/model"
         )
     config.to_trl_sft("")  # what TRL refuses, it refuses before anything is loaded

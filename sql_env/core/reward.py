@@ -61,7 +61,7 @@ class RewardConfig:
             if getattr(self, name) > 0:
                 raise ValueError(f"{name} is {getattr(self, name)}: it is a price, 0 or less")
         if self.progress_bins < 2:
-            raise ValueError(f"progress_bins is {self.progress_bins}: two levels are the fewest")
+            raise ValueError(f"progress_bins is {self.progress_bins}: use two levels or more")
         if not self.shaping_min <= 0 <= self.shaping_max:
             raise ValueError(
                 f"shaping_min {self.shaping_min} and shaping_max {self.shaping_max} must enclose 0"

@@ -131,7 +131,7 @@ def evaluate(
     if play_elsewhere is not None:
         source = play_elsewhere(missing)
     elif policy is None:
-        raise ValueError("nobody plays: give a policy")
+        raise ValueError("there is no policy: give one")
     elif workers > 1 and not isinstance(policy, BatchPolicy):
         source = play_in_processes(env, policy, missing, seed, workers)
     else:

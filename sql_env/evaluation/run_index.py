@@ -29,7 +29,8 @@ class RunEntry:
         config = self.run.config
         filters = [*(config.ids or ()), *(config.databases or ()), *(config.difficulties or ())]
         questions = f"{Path(config.dataset).name} {config.split}"
-        how = [f"T = {config.temperature:g}"] if config.temperature else ["greedy"]
+        decoded = config.policy.startswith(("model:", "endpoint:"))
+        how = [f"T = {config.temperature:g}"] if config.temperature else ["greedy"] * decoded
         how += [f"{config.samples} samples"] * (config.samples > 1)
         how += [config.decoding] * (config.decoding != "plain")
         how += [f"{name} {value}" for name, value in config.other.items()]
@@ -105,7 +106,7 @@ td:first-child, td:nth-child(3) {{ min-width: 11em; }}
 a {{ color: light-dark(#1f5fd0, #7fb0ff); }}
 </style>
 <main>
-<h1>Runs, the latest last</h1>
+<h1>Runs, newest last</h1>
 <div tabindex="0" role="region" aria-label="Runs"><table>
 <thead><tr>{head}</tr></thead>
 <tbody>

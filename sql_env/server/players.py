@@ -91,7 +91,7 @@ class Player:
         """
         if len(self._line) >= TOGETHER + LONGEST_LINE:
             raise BusyError(
-                f"{len(self._line)} turns of this policy are waited for already: try again later"
+                f"{len(self._line)} turns already wait for this policy: try again later"
             )
         turn = self._line[episode] = _Turn(observation)
         self._think()

@@ -81,7 +81,7 @@ class Watching:
             try:
                 await self._episode(wanted, asked, send)
             except TimeoutError:
-                told = f"closed after {self._idle_seconds:g} s in which nobody asked for a step"
+                told = f"closed: no step was asked for in {self._idle_seconds:g} s"
                 await _end(send, Refusal("SESSION_IDLE", told), CLOSED_FOR_IDLENESS)
             except _PLAY_ERRORS as error:
                 await _end(send, Refusal(WSErrorCode.EXECUTION_ERROR, str(error)))

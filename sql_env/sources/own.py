@@ -30,7 +30,8 @@ def read_own(folder: Path, questions_file: Path | None = None) -> Source:
 
     Args:
         folder: where the SQLite files lie, at any depth.
-        questions_file: the questions; default: the one JSON or CSV file in the folder.
+        questions_file: the questions; default: questions.csv or questions.json, or the
+            one JSON or CSV file in the folder.
 
     Raises:
         SourceError: a part is missing or not clear; the message says which.
@@ -43,8 +44,9 @@ def read_own(folder: Path, questions_file: Path | None = None) -> Source:
     databases = find_databases(folder)
     if not databases:
         raise SourceError(
-            f"{folder}: no SQLite database in it (*.sqlite, *.sqlite3 or *.db). Tables in CSV "
-            "files become one with: sqlite-utils insert NAME.sqlite TABLE FILE.csv --csv"
+            f"{folder}: no SQLite database in it (*.sqlite, *.sqlite3 or *.db). To make one from "
+            "CSV files: pip install sqlite-utils, then for each table sqlite-utils insert "
+            "NAME.sqlite TABLE FILE.csv --csv"
         )
     file = questions_file or _only_question_file(folder)
     if file.suffix not in (".csv", ".json"):
@@ -82,6 +84,8 @@ def read_own(folder: Path, questions_file: Path | None = None) -> Source:
 
 def _only_question_file(folder: Path) -> Path:
     files = sorted(path for path in folder.iterdir() if path.suffix in (".json", ".csv"))
+    # The tables may lie beside it, as CSV files too.
+    files = [path for path in files if path.stem == "questions"] or files
     if len(files) == 1:
         return files[0]
     found = ", ".join(path.name for path in files) or "none"

@@ -111,7 +111,7 @@ def _with_rl_core(
         )
     shown, kept = split_by_question(train, seed, share=wanted / len(train))
     if not kept:
-        raise SourceError(f"--rl-core {wanted} is less than share a gold query: ask for more")
+        raise SourceError(f"--rl-core {wanted} is too few: ask for more")
     measured = [record for record in records if record.split != "train"]
     return [*shown, *_marked(kept, "rl_core"), *measured]
 
@@ -155,7 +155,7 @@ def prepare_all(
     if left_out and not skip_failing:
         raise SourceError(
             f"{len(left_out)} of {len(source.questions)} questions cannot be used:"
-            f"{_names(left_out)}\nMend them, or leave them out with --skip-failing"
+            f"{_names(left_out)}\nCorrect them, or leave them out with --skip-failing"
         )
     if not records:
         raise SourceError(f"no question can be used:{_names(left_out)}")

@@ -291,7 +291,7 @@ def _demonstration_of(line: str, place: str) -> Demonstration:
         return Demonstration(row["question_id"], tuple(Turn(**turn) for turn in row["turns"]))
     except (json.JSONDecodeError, KeyError, TypeError) as error:
         raise QuestionLoadError(
-            f"{place}: not a demonstration ({error}): write the file anew with "
+            f"{place}: not a demonstration ({error}): write the file again with "
             "sql-env demonstrations"
         ) from error
 

@@ -53,6 +53,12 @@ def test_what_a_record_does_not_say_is_computed(folder: Path) -> None:
     assert (second.question_id, second.hint, second.difficulty) == ("x", "count", "extra")
 
 
+def test_a_file_called_questions_may_lie_beside_the_tables(folder: Path) -> None:
+    write_json(folder / "questions.json", [question()])
+    (folder / "product.csv").write_text("id,name\n1,cup\n")
+    assert len(read_own(folder).questions) == 1
+
+
 @pytest.mark.parametrize("separator", [",", ";", "\t"])
 def test_csv_may_use_any_common_separator(folder: Path, separator: str) -> None:
     lines = [

@@ -95,5 +95,5 @@ def test_sft_on_shards_is_refused_in_one_line(
     run = ["--preset", "cpu", "--out", str(tmp_path / "run")]
     outcome = CliRunner().invoke(app, ["sft", *run])
     assert outcome.exit_code == 2
-    assert "SFT needs whole weights, and this launch cuts them up" in outcome.output
+    assert "SFT needs whole weights, and this launch shards them" in outcome.output
     assert not (tmp_path / "run").exists()

@@ -67,7 +67,7 @@ class Lane {
       this.#count(this.opening);
       this.#answered();
     } else if (type === "waiting") {
-      this.#think(data.ahead === 1 ? "waiting for one other turn" : `waiting for ${data.ahead} other turns`);
+      this.#think(data.ahead === 1 ? "waiting: 1 turn before this one" : `waiting: ${data.ahead} turns before this one`);
     } else if (type === "writing") {
       this.#think(data.text);
     } else if (type === "step") {
@@ -152,7 +152,7 @@ function drawVerdict(observation) {
   if (details.gold && !correct) {
     const gold = el("pre", "sql");
     paintSql(gold, details.gold.sql);
-    panel.append(el("details", "", el("summary", "", "What was right"), gold));
+    panel.append(el("details", "", el("summary", "", "The gold query"), gold));
   }
   return panel;
 }
