@@ -23,6 +23,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
+from time import perf_counter
 from typing import Annotated, Any
 
 from openenv.core.env_server.interfaces import Environment
@@ -144,7 +145,6 @@ class ServedEnvironment(SQLEnvironment, Environment[SQLAction, SQLObservation, S
                 question_id=chosen.question_id,
                 split=chosen.split,
                 index=chosen.index,
-                actions=chosen.actions,
             )
         except (OSError, ValueError) as error:
             # Their messages name files of this machine, or quote the gold query.
@@ -154,7 +154,20 @@ class ServedEnvironment(SQLEnvironment, Environment[SQLAction, SQLObservation, S
                 "this question cannot be played: its database or gold query does not work here; "
                 "the server's log has the details"
             ) from error
-        return observation if chosen.actions else self._with_details(observation)
+        return self._play_at_once(chosen.actions) or self._with_details(observation)
+
+    def _play_at_once(self, actions: Sequence[SQLAction]) -> SQLObservation | None:
+        """All in one request, so they have the time of one query."""
+        observation, started = None, perf_counter()
+        for action in actions:
+            if perf_counter() - started > self.limits.seconds:
+                self.close()
+                raise EpisodeError(
+                    f"the actions of this reset took longer than {self.limits.seconds:g} seconds: "
+                    "play them one by one, with step"
+                )
+            observation = self.step(action)
+        return observation
 
     async def reset_async(self, /, **options: Any) -> SQLObservation:
         """Begin an episode in a thread."""

@@ -181,6 +181,17 @@ def test_a_reset_may_play_actions_at_once(music_server: Running) -> None:
         assert wire.reset(question_id="music_count")["type"] == "observation"
 
 
+def test_the_actions_of_a_reset_have_the_time_of_one_query(music_server: Running) -> None:
+    endless = "WITH RECURSIVE t(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM t) SELECT max(x) FROM t"
+    slow = {"action_type": "QUERY", "argument": endless}
+    with music_server.session() as wire:
+        seen = wire.reset(question_id="music_count", actions=[slow])["data"]["observation"]
+        assert seen["metadata"]["error_kind"] == "timeout"
+        refused = wire.reset(question_id="music_count", actions=[slow, slow])
+        assert "one by one" in refused["data"]["message"]
+        assert wire.reset(question_id="music_count")["type"] == "observation"
+
+
 def test_a_question_can_be_drawn_by_difficulty_and_database(music_server: Running) -> None:
     with music_server.session() as wire:
         for _ in range(4):
