@@ -19,7 +19,14 @@ from typing import Any
 from sql_env.agent.episodes import EpisodeResult, Step
 from sql_env.evaluation.comparison import ComparisonError, compare
 from sql_env.evaluation.metrics import summarize
-from sql_env.evaluation.run_folder import Run, RunError, differences, read_learning_curve
+from sql_env.evaluation.run_folder import (
+    SUCCESS,
+    Run,
+    RunError,
+    differences,
+    read_learning_curve,
+    read_rows,
+)
 from sql_env.evaluation.statistics import holm
 
 PAGE = Path(__file__).parent / "report_page"
@@ -78,6 +85,7 @@ def report_data(runs: Sequence[Run], trainings: Sequence[Path], text_length: int
         "questions": list(questions.values()),
         "comparisons": _comparisons(runs),
         "curves": _curves([run.folder for run in runs] + list(trainings)),
+        "success": _success(trainings),
     }
 
 
@@ -104,6 +112,17 @@ def _curves(folders: Sequence[Path]) -> list[dict[str, Any]]:
             name = folder.name if phase is None else f"{folder.name}, {phase}"
             points = [row for row in rows if row.get("phase") == phase]
             curves.append({"name": name, "colour": number % MOST_RUNS, "points": points})
+    return curves
+
+
+def _success(folders: Sequence[Path]) -> list[dict[str, Any]]:
+    """How often the model of a training succeeded on its way, one curve per folder and split."""
+    curves = []
+    for folder in folders:
+        rows = read_rows(folder / SUCCESS)
+        for split in dict.fromkeys(key for row in rows for key in row if key != "step"):
+            points = [{"step": row["step"], **row[split]} for row in rows if split in row]
+            curves.append({"name": f"{folder.name}, {split}", "points": points})
     return curves
 
 

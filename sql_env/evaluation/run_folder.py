@@ -23,7 +23,9 @@ from sql_env.models import QuestionRecord
 
 CONFIG, EPISODES, SUMMARY = "config.json", "episodes.jsonl", "summary.json"
 PACKED_EPISODES = "episodes.jsonl.gz"  # in a run that is kept in a repository
-LEARNING_CURVE = "metrics.jsonl"  # a training run keeps it beside the episodes
+# What a training run keeps.
+LEARNING_CURVE = "metrics.jsonl"  # one row per logged step
+SUCCESS = "success.jsonl"  # success on some questions, every so many steps
 # Models and databases produce them, UTF-8 cannot hold them, and what this writes is valid JSON.
 LONE_SURROGATES = "backslashreplace"
 

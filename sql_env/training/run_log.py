@@ -29,13 +29,13 @@ from pathlib import Path
 from typing import Any
 
 from sql_env.core.errors import UserError
-from sql_env.evaluation.run_folder import read_rows
+from sql_env.evaluation.run_folder import LEARNING_CURVE, SUCCESS, read_rows
 from sql_env.provenance import current_commit, current_machine, current_versions, now
 from sql_env.training.config import GRPOConfig
 from sql_env.training.settings import ConfigError
 
-CONFIG, METRICS, TRANSCRIPTS = "config.json", "metrics.jsonl", "transcripts.jsonl"
-SESSIONS, SUCCESS = "sessions.jsonl", "success.jsonl"
+CONFIG, METRICS, TRANSCRIPTS = "config.json", LEARNING_CURVE, "transcripts.jsonl"
+SESSIONS = "sessions.jsonl"
 MODEL, PLOTS, COMPLETE, SFT, HUB = "model", "plots", "COMPLETE", "sft", "hub"
 DEMONSTRATIONS, DAGGER = "demonstrations", "dagger"  # the stages of SFT
 DEMONSTRATIONS_FILE, CORRECTIONS_FILE = "demonstrations.jsonl", "corrections.jsonl"

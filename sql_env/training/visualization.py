@@ -35,8 +35,8 @@ PLOT_EVERY = 10  # steps
 class LiveVisualizationCallback(TrainerCallback):  # type: ignore[misc]  # transformers is untyped
     """Plots the reward, shows what the model does now, and compares both splits.
 
-    `config` says how often the splits are compared: `evaluate_every`, with `evaluate_episodes` on
-    each (also before the first step).
+    `config` says how often the splits are compared: `evaluate_every`, with the same
+    `evaluate_episodes` questions of each (also before the first step).
 
     Args:
         config: the run's configuration.
@@ -64,7 +64,11 @@ class LiveVisualizationCallback(TrainerCallback):  # type: ignore[misc]  # trans
     ) -> None:
         self._config = config
         self._tokenizer = tokenizer
-        self._questions = {"train": list(train_questions), "eval": list(eval_questions)}
+        count = config.evaluate_episodes
+        self._questions = {
+            "train": evenly(train_questions, count),
+            "eval": evenly(eval_questions, count),
+        }
         self._baseline = baseline
         self._log = RunLog(config.output_dir)
         self._folder = self._log.path / PLOTS
@@ -131,14 +135,12 @@ class LiveVisualizationCallback(TrainerCallback):  # type: ignore[misc]  # trans
 
     def _compare_splits(self, state: TrainerState, model: Any) -> None:
         step = state.global_step
-        number, count = len(self.success), self._config.evaluate_episodes
         played = {
-            split: evaluate_model(
-                self._config, model, self._tokenizer, self._turn_of(split, number, count)
-            )
-            for split in self._questions
+            split: evaluate_model(self._config, model, self._tokenizer, questions)
+            for split, questions in self._questions.items()
         }
         rates = {split: result.summary.success for split, result in played.items()}
+        looks = len(self.success)
         self.success.append(SuccessPoint(step, **rates))
         if not state.is_world_process_zero:
             return
@@ -146,14 +148,16 @@ class LiveVisualizationCallback(TrainerCallback):  # type: ignore[misc]  # trans
         self._log.add_success({"step": step, **kept})
         self._show("success", success_figure(self.success))
         if step:
-            episode = played["eval"].episodes[0]
+            episodes = played["eval"].episodes
+            episode = episodes[looks % len(episodes)]
             self._display.episode(f"step {step}, a question of the eval split", episode)
-
-    def _turn_of(self, split: str, number: int, count: int) -> list[QuestionRecord]:
-        """The next `count` questions, so that another look sees other questions."""
-        questions = self._questions[split]
-        return [questions[(number * count + i) % len(questions)] for i in range(count)]
 
     def _show(self, name: str, figure: Any) -> None:
         save_figure(figure, self._folder / f"{name}.png")
         self._display.figure(name, figure)
+
+
+def evenly(questions: Sequence[QuestionRecord], count: int) -> list[QuestionRecord]:
+    """At most `count` questions, from every part of the list."""
+    count = min(count, len(questions))
+    return [questions[i * len(questions) // count] for i in range(count)]

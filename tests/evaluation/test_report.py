@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from handmade import make_step
 from sql_env.agent.episodes import EpisodeResult
 from sql_env.evaluation.report import render_report, shorten, write_report
 from sql_env.evaluation.run_folder import Run, RunConfig, RunError
+from sql_env.evaluation.statistics import wilson
 
 Maker = Callable[..., EpisodeResult]
 
@@ -117,6 +118,19 @@ def hostile(run: Run) -> Run:
     return Run(run.folder / HOSTILE[1].replace("/", ""), config(text), episodes)
 
 
+@pytest.fixture
+def training(tmp_path: Path) -> Path:
+    """A training run that played the same ten questions three times on its way."""
+    folder = tmp_path / "grpo"
+    folder.mkdir()
+    rows = [
+        {"step": step, "eval": wilson(right, 10)._asdict()}
+        for step, right in ((0, 2), (10, 5), (20, 9))
+    ]
+    (folder / "success.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    return folder
+
+
 class TestReplacedTurns:
     """What guided decoding played instead of what the model wrote."""
 
@@ -134,6 +148,46 @@ class TestReplacedTurns:
         (run,) = embedded(render_report([guided], text_length=5))["runs"]
         original = run["episodes"]["q0"][0]["steps"][0]["replaced"]["original"]
         assert original.startswith("QUERY… (27 characters")
+
+
+class TestStages:
+    """Runs of one training in order, and how its success grew."""
+
+    def test_the_data_has_the_success_on_the_way(self, runs: list[Run], training: Path) -> None:
+        (curve,) = embedded(render_report(runs, [training]))["success"]
+        assert curve["name"] == "grpo, eval"
+        assert [(row["step"], row["rate"], row["n"]) for row in curve["points"]] == [
+            (0, 0.2, 10),
+            (10, 0.5, 10),
+            (20, 0.9, 10),
+        ]
+        assert all(row["low"] < row["rate"] < row["high"] for row in curve["points"])
+
+    @pytest.mark.browser
+    def test_the_page_draws_it_and_says_what_each_stage_added(
+        self, browser: Any, runs: list[Run], training: Path, tmp_path: Path
+    ) -> None:
+        before, after = runs
+        nothing = [replace(episode, correct=False) for episode in before.episodes]
+        first = Run(tmp_path / "untrained", config("model:untrained"), tuple(nothing))
+        opened = Opened(browser, [first, before, after], tmp_path, [training])
+        page = opened.page
+        drawn = page.locator("svg[aria-label='Success during training']")
+        assert drawn.locator("circle").count() == 3
+        heights = [float(dot.get_attribute("cy")) for dot in drawn.locator("circle").all()]
+        assert heights == sorted(heights, reverse=True), "it rises"
+        assert "step 0: 20.0 %" in drawn.locator("circle title").first.text_content()
+        assert drawn.locator("polygon").count() == 1
+        stages = page.locator("#stages li").all_inner_texts()
+        assert len(stages) == 2
+        assert "untrained → model:before" in stages[0]
+        assert "3 won, 0 lost of 12" in stages[0]
+        assert "2 won, 1 lost of 12" in stages[1]
+        # What the last stage changed is open, at the first question that it won.
+        assert "2 won, 1 lost" in page.inner_text("#sentence")
+        assert "q2" in page.inner_text("#detail .tags >> nth=0")
+        assert opened.problems == []
+        page.close()
 
 
 class TestFile:
@@ -212,8 +266,15 @@ def browser(chromium_path: str) -> Iterator[Any]:
 class Opened:
     """A report in a page, with everything the page complained about or asked the network for."""
 
-    def __init__(self, browser: Any, runs: list[Run], folder: Path, **options: Any) -> None:
-        path = write_report(runs, [], folder / "report.html")
+    def __init__(
+        self,
+        browser: Any,
+        runs: list[Run],
+        folder: Path,
+        trainings: Sequence[Path] = (),
+        **options: Any,
+    ) -> None:
+        path = write_report(runs, trainings, folder / "report.html")
         self.page = browser.new_page(**options)
         self.problems: list[str] = []
         self.requests: list[str] = []

@@ -226,6 +226,30 @@ function learningCurves() {
   choice.addEventListener("change", redraw);
 }
 
+// Success on the way, with the band of its 95 % intervals.
+function successInTraining() {
+  const curves = data.success.map((curve, index) => ({ ...curve, colour: index % 8 })).filter((curve) => curve.points.length > 1);
+  if (!curves.length) return;
+  card("Success during training", curves.map((curve) => h("span", {}, h("span", { class: "swatch", run: curve.colour }), `${curve.name} (${curve.points[0].n} questions)`)), (width) => {
+    const [height, left] = [230, 52];
+    const points = curves.flatMap((curve) => curve.points);
+    const steps = points.map((point) => point.step);
+    const [x0, x1] = [Math.min(...steps), Math.max(...steps)];
+    const top = Math.min(1, Math.ceil(10 * Math.max(...points.map((point) => point.high))) / 10);
+    const { y, lines: grid } = axes(width, height, left, 40, range(5).map((at) => [at / 4, `${Math.round(25 * at * top)} %`]), "training step");
+    const x = (step) => left + ((step - x0) / Math.max(1, x1 - x0)) * (width - left - 8);
+    const at = (key) => (point) => `${x(point.step).toFixed(1)},${y(point[key] / top).toFixed(1)}`;
+    return drawing(width, height, "Success during training", ...grid,
+      s("text", { x: left, y: height - 24 }, x0), s("text", { x: width - 8, y: height - 24, "text-anchor": "end" }, x1),
+      ...curves.flatMap((curve) => [
+        s("polygon", { points: [...curve.points.map(at("low")), ...curve.points.map(at("high")).reverse()].join(" "), fill: colour(curve.colour), opacity: 0.18 }),
+        s("polyline", { points: curve.points.map(at("rate")).join(" "), fill: "none", stroke: colour(curve.colour), "stroke-width": 2, "stroke-linejoin": "round" }),
+        ...curve.points.map((point) => s("circle", { cx: x(point.step), cy: y(point.rate / top), r: 3.5, fill: colour(curve.colour) },
+          s("title", {}, `step ${point.step}: ${percent(point.rate)} [${percent(point.low)}, ${percent(point.high)}]`))),
+      ]));
+  }, { wide: true });
+}
+
 // -- what changed ----------------------------------------------------------------------------
 
 const view = { pair: null, outcome: "", difficulty: "", database: "", search: "", selected: null, shown: PAGE_OF_QUESTIONS, samples: {} };
@@ -262,10 +286,14 @@ function changes() {
     filters();
   };
   pick.addEventListener("change", () => { view.outcome = ""; show(pick.value); refresh(); });
-  pick.value = String(data.comparisons.findIndex((pair) => pair.before === 0 && pair.after === runs.length - 1));
-  if (pick.selectedIndex < 0) pick.selectedIndex = data.comparisons.length - 1;
-  put($("changes-card"), [data.comparisons.length > 1 ? h("p", { class: "tags" }, pick) : null, body]);
+  pick.selectedIndex = data.comparisons.length - 1;
+  const stages = data.comparisons.filter((pair) => pair.after === pair.before + 1);
+  put($("changes-card"), [
+    stages.length > 1 ? h("ol", { class: "stages", id: "stages" }, stages.map((pair) => h("li", {}, h("b", {}, `${runs[pair.before].policy} → ${runs[pair.after].policy}`), `: ${pair.sentence}`))) : null,
+    data.comparisons.length > 1 ? h("p", { class: "tags" }, pick) : null, body]);
   show(pick.value);
+  const won = data.questions.find((question) => view.pair.won.includes(question.id));
+  if (won) view.selected = won.id;
 }
 
 // -- episodes --------------------------------------------------------------------------------
@@ -449,6 +477,7 @@ headline();
 successByDifficulty();
 distributions();
 stopReasons();
+successInTraining();
 learningCurves();
 const drawCharts = () => drawings.forEach((redraw) => redraw());
 drawCharts();
