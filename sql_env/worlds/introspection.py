@@ -197,7 +197,7 @@ def _table(read: _Read) -> WorldTable:
         keys,
         has_key=bool(key),
         key_words=_key_words(read, key),
-        shown=None if key else _shown(read, seen),
+        shown=None if key else _shown(seen),
         columns={column.spec.key: column for column in guessed},
     )
     return table
@@ -209,7 +209,7 @@ def _key_words(read: _Read, key: str) -> str:
     return column_words(key, "" if read.key in read.references else read.noun)
 
 
-def _shown(read: _Read, seen: list[Seen]) -> WorldColumn | None:
+def _shown(seen: list[Seen]) -> WorldColumn | None:
     """What stands for a row without a name and a key: its own part of the key, or a reference."""
     parts = [s for s in seen if s.key and not s.reference] + [s for s in seen if s.reference]
     for part in parts[:1]:
