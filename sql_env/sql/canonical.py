@@ -117,7 +117,7 @@ def _join_step_by_step(select: exp.Select) -> None:
     if len(clauses) < 3:
         return
     source, *joins = clauses
-    if any(join.side or join.kind for join in joins):
+    if any(join.args.get("side") or join.args.get("kind") for join in joins):
         return
     conditions = [
         condition
