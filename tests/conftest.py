@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import signal
 import socket
@@ -16,6 +15,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from dataset_layouts import spider_copy
 from handmade import handmade_episode
 from hypothesis import settings
 
@@ -39,10 +39,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 @pytest.fixture(scope="session")
 def spider_dir() -> Path:
     """A Spider copy in the official layout; tests that need it are skipped where there is none."""
-    folder = Path(os.environ.get("SQL_ENV_SPIDER", CHECKOUT.parent / "shared" / "spider"))
-    if not (folder / "tables.json").is_file():
-        pytest.skip(f"no Spider copy at {folder}: set SQL_ENV_SPIDER to one")
-    return folder
+    return spider_copy()
 
 
 @pytest.fixture(scope="session")

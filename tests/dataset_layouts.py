@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 SHOP = """
 CREATE TABLE product (id INTEGER PRIMARY KEY, name TEXT, price REAL, kind TEXT);
@@ -113,4 +116,13 @@ def make_kaggle(folder: Path) -> Path:
         write_json(folder / "examples" / f"{name}_fewshot.json", records[:3])
         write_json(folder / "examples" / f"{name}_test.json", records[3:])
     write_json(folder / "KaggleDBQA_tables.json", [])
+    return folder
+
+
+def spider_copy() -> Path:
+    """The Spider copy on this machine; without one the test is skipped."""
+    checkout = Path(__file__).resolve().parent.parent
+    folder = Path(os.environ.get("SQL_ENV_SPIDER", checkout.parent / "shared" / "spider"))
+    if not (folder / "tables.json").is_file():
+        pytest.skip(f"no Spider copy at {folder}: set SQL_ENV_SPIDER to one")
     return folder

@@ -19,6 +19,7 @@ from pathlib import Path
 
 import pytest
 from bakery import make_bakery
+from dataset_layouts import spider_copy
 from fenced_blocks import Block, Command, blocks_of, commands_of, shows
 
 CHECKOUT = Path(__file__).resolve().parent.parent
@@ -188,14 +189,14 @@ def _run_command(command: Command, folder: Path, environment: dict[str, str]) ->
     if line.startswith("make") and not shutil.which("make"):
         pytest.skip("no make on this machine")
     if line.startswith("sql-env data spider"):
-        options = f"--source {_spider_copy()}"
+        options = f"--source {spider_copy()}"
     if "model:checkpoints/" in line:
         # What is trained fits the real base only; it lies in the user's cache, or is fetched.
         environment = {k: v for k, v in environment.items() if k != "XDG_CACHE_HOME"}
         environment |= {k: v for k, v in os.environ.items() if k == "XDG_CACHE_HOME"}
         line = line.replace("model:checkpoints/", f"model:{CHECKOUT}/checkpoints/")
     if "--dataset data/spider" in line:
-        _spider_copy()
+        spider_copy()
         options = "-n 1"
     typed = "".join(
         f"{found}\n" for found in re.findall(r"steps left > (.*)$", command.output, re.MULTILINE)
@@ -215,13 +216,6 @@ def _run_command(command: Command, folder: Path, environment: dict[str, str]) ->
     assert done.returncode == 0, f"{line}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
     if command.output.strip():
         assert shows(done.stdout, command.output), f"{line} prints\n{done.stdout}"
-
-
-def _spider_copy() -> Path:
-    folder = Path(os.environ.get("SQL_ENV_SPIDER", CHECKOUT.parent / "shared" / "spider"))
-    if not (folder / "tables.json").is_file():
-        pytest.skip(f"no Spider copy at {folder}: set SQL_ENV_SPIDER to one")
-    return folder
 
 
 def _run_python(block: Block, shown: str, folder: Path, environment: dict[str, str]) -> None:

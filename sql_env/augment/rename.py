@@ -14,14 +14,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from sqlglot.errors import SqlglotError
-
 from sql_env.augment.questions import other_questions
 from sql_env.core.database import Database
 from sql_env.models import QuestionRecord
 from sql_env.questions import Dataset
 from sql_env.sources.merge import add_dataset
 from sql_env.sources.writing import write_dataset
+from sql_env.sql.parse import NotAQueryError
 from sql_env.worlds.renaming import NewNames, drawn_names, renamed_copy, renamed_sql
 
 
@@ -116,7 +115,7 @@ def _same_rows(
     for record in records:
         try:
             sql = renamed_sql(record.gold_sql, database, names)
-        except SqlglotError:
+        except NotAQueryError:
             continue
         before, after = database.query(record.gold_sql), copy.query(sql)
         if after.ok and before.rows == after.rows:

@@ -11,7 +11,8 @@ import json
 import re
 from collections.abc import Sequence
 
-from sql_env.core.database import Cell, QueryResult, Row, TableSchema, quote_identifier
+from sql_env.core.database import Cell, QueryResult, Row, TableSchema
+from sql_env.core.schema import sql_name
 from sql_env.core.suggestions import did_you_mean
 
 ROWS_SHOWN = 20
@@ -144,11 +145,9 @@ def render_schema(schema: TableSchema) -> str:
 
 
 def spelt_identifier(name: str) -> str:
-    """A name the way a query has to spell it."""
-    if name.isascii() and name.isidentifier():
-        return name
-    quoted = quote_identifier(name)
-    return quoted if quoted.isprintable() else _guarded(name)
+    """A name the way a query has to spell it, on one line."""
+    spelt = sql_name(name)
+    return spelt if spelt.isprintable() else _guarded(name)
 
 
 def unknown_table(name: str, tables: Sequence[str]) -> str:

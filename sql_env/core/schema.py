@@ -19,7 +19,6 @@ class Column(NamedTuple):
     name: str
     type: str
     primary_key: bool
-    not_null: bool
 
 
 class ForeignKey(NamedTuple):
@@ -39,9 +38,25 @@ class TableSchema(NamedTuple):
     row_count: int
 
 
+# SQLite has more keywords and takes the others for names where a name stands.
+_NO_BARE_NAMES = """\
+add all alter and as autoincrement between case cast check collate commit constraint create
+current_date current_time current_timestamp default deferrable delete distinct drop else escape
+except exists foreign from group having in index insert intersect into is isnull join limit not
+nothing notnull null on or order primary raise references returning select set table then to
+transaction union unique update using values when where"""
+_QUOTED = frozenset(_NO_BARE_NAMES.split())
+
+
 def quote_identifier(name: str) -> str:
     """`name` as an SQL identifier, whatever characters it holds."""
     return '"' + name.replace('"', '""') + '"'
+
+
+def sql_name(name: str) -> str:
+    """`name` the way a query has to spell it: in quotes only where it needs them."""
+    plain = name.isascii() and name.isidentifier() and name.lower() not in _QUOTED
+    return name if plain else quote_identifier(name)
 
 
 MOST_JOINED = 16  # SQLite's planner is blind to deadlines
@@ -104,7 +119,7 @@ def _is_over(deadline: float) -> bool:
 def _read_schema(connection: apsw.Connection, name: str) -> TableSchema:
     quoted = quote_identifier(name)
     columns = tuple(
-        Column(row[1], row[2] or "", bool(row[5]), bool(row[3]))
+        Column(row[1], row[2] or "", bool(row[5]))
         for row in connection.execute(f"PRAGMA table_xinfo({quoted})")  # with generated columns
     )
     keys = [

@@ -146,7 +146,6 @@ class SelectText:
     order_clause: str  # from ORDER on, without LIMIT; empty where there is none
     list_end: int  # where the select list of a simple (not compound) statement ends
     distinct: bool
-    compound: bool
     arms: tuple[tuple[str, ...], ...]  # each arm's select list, normalized
     order_terms: tuple[OrderTerm, ...]
     limit: int | None  # None: no LIMIT, or a negative one
@@ -180,7 +179,6 @@ def parse_select(sql: str) -> SelectText | None:
         ),
         list_end=tokens[list_ends[0] - 1].end,
         distinct=tokens[selects[0] + 1].keyword == "DISTINCT",
-        compound=any(token.keyword in _COMPOUND for token in tokens),
         arms=tuple(
             tuple(_normalized(item) for item in _split(tokens[start:stop]))
             for start, stop in zip(starts, list_ends, strict=True)

@@ -19,10 +19,11 @@ import re
 from typing import Any, NamedTuple
 
 from starlette.datastructures import Headers
-from starlette.responses import JSONResponse, RedirectResponse, Response
+from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from sql_env.server.settings import ServerSettings, is_loopback
+from sql_env.server.traffic import error_answer
 
 COOKIE = "sql_env_page"
 # What a health check and a person without a cookie need; none of it touches an environment.
@@ -57,12 +58,14 @@ class AccessGuard:
         hosts = headers.getlist("host")
         host = Authority.parse(hosts[0]) if len(hosts) == 1 else None
         if host is None:
-            return _answer(400, "one Host header is needed, with the name or address of the server")
+            return error_answer(
+                400, "one Host header is needed, with the name or address of the server"
+            )
         problem = (
             self._exposed(scope) or self._stranger(host) or _foreign_page(headers, host, hosts[0])
         )
         if problem:
-            return _answer(403, problem)
+            return error_answer(403, problem)
         if self._settings.token is None or self._knows_token(headers):
             return None
         path = scope["path"]
@@ -71,7 +74,9 @@ class AccessGuard:
                 return None
             if path in ("/", "/web") and "text/html" in headers.get("accept", ""):
                 return RedirectResponse("/web/login", status_code=303)
-        refusal = _answer(401, "a token is needed: send the header 'Authorization: Bearer <token>'")
+        refusal = error_answer(
+            401, "a token is needed: send the header 'Authorization: Bearer <token>'"
+        )
         refusal.headers["WWW-Authenticate"] = "Bearer"
         return refusal
 
@@ -162,10 +167,6 @@ def token_matches(given: str, settings: ServerSettings) -> bool:
 
 def _same(given: str, wanted: str) -> bool:
     return hmac.compare_digest(given.encode(), wanted.encode())
-
-
-def _answer(status: int, detail: str) -> JSONResponse:
-    return JSONResponse({"detail": detail}, status_code=status)
 
 
 async def _send_before_accept(response: Response, send: Send) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from sql_env.core.database import Cell, Row, TableSchema
+from sql_env.core.schema import sql_name
 
 GRID_ROWS = 200
 GRID_CHARACTERS = 500
@@ -27,7 +28,7 @@ def schema_details(schema: TableSchema) -> dict[str, Any]:
     return {
         "table": schema.name,
         "row_count": schema.row_count,
-        "columns": [column._asdict() for column in schema.columns],
+        "columns": [column._asdict() | {"sql": sql_name(column.name)} for column in schema.columns],
         "foreign_keys": [key._asdict() for key in schema.foreign_keys],
     }
 

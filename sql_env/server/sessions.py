@@ -84,7 +84,7 @@ class Sessions:
         with suppress(OSError):  # the client has gone: there is nobody to tell
             await send({"type": "websocket.accept"})
             if not self._has_room():
-                await self._end(self._full(), CLOSED_FOR_CAPACITY, send)
+                await end_with(send, self._full(), CLOSED_FOR_CAPACITY)
                 return
             now = asyncio.get_running_loop().time()
             session = Session(self._make(), self._settings.messages_per_second, now)
@@ -135,7 +135,7 @@ class Sessions:
                 silent = self._settings.idle_seconds
                 why = "to make room" if session.leaving else f"after {silent:g} s without a message"
                 said = f"closed {why}: connect again and reset"
-                await self._end(Refusal("SESSION_IDLE", said), CLOSED_FOR_IDLENESS, send)
+                await end_with(send, Refusal("SESSION_IDLE", said), CLOSED_FOR_IDLENESS)
                 return
             session.waiting = None
             if message["type"] != "websocket.receive":
@@ -145,10 +145,6 @@ class Sessions:
                 await send({"type": "websocket.close"})
                 return
             await send({"type": "websocket.send", "text": answer})
-
-    async def _end(self, refusal: Refusal, code: int, send: Send) -> None:
-        await send({"type": "websocket.send", "text": refusal.frame})
-        await send({"type": "websocket.close", "code": code, "reason": refusal.code})
 
     async def _answer(self, session: Session, received: Message) -> str | None:
         """What is said to a message; None is a farewell."""
@@ -204,6 +200,12 @@ class Sessions:
             return Refusal(WSErrorCode.VALIDATION_ERROR, f"not a message: {problems_of(error)}")
         except ValueError as error:
             return Refusal(WSErrorCode.INVALID_JSON, f"not JSON: {error}")
+
+
+async def end_with(send: Send, refusal: Refusal, code: int = 1000) -> None:
+    """Say why, and close the connection."""
+    await send({"type": "websocket.send", "text": refusal.frame})
+    await send({"type": "websocket.close", "code": code, "reason": refusal.code})
 
 
 def _frame(observation: SQLObservation) -> str:

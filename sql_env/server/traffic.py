@@ -64,9 +64,9 @@ class RequestLimits:
             except ConnectionError:
                 return
             except TimeoutError:
-                refusal = _answer(408, "the body did not arrive in time")
+                refusal = error_answer(408, "the body did not arrive in time")
             except ValueError as error:
-                refusal = _answer(400, f"the body cannot be read: {error}")
+                refusal = error_answer(400, f"the body cannot be read: {error}")
         if refusal is not None:
             await refusal(scope, receive, send)
             return
@@ -79,17 +79,17 @@ class RequestLimits:
 
     def _refusal(self, scope: Scope) -> JSONResponse | None:
         if wait := self._bucket_of(scope).take(asyncio.get_running_loop().time()):
-            refusal = _answer(
+            refusal = error_answer(
                 429, f"more than {self._settings.messages_per_second:g} requests a second"
             )
             refusal.headers["Retry-After"] = str(max(1, round(wait)))
             return refusal
         headers = Headers(scope=scope)
         if "transfer-encoding" in headers:
-            return _answer(411, "a body of unknown length: send a Content-Length")
+            return error_answer(411, "a body of unknown length: send a Content-Length")
         bound = self._settings.max_message_bytes
         if int(headers.get("content-length", 0)) > bound:
-            return _answer(
+            return error_answer(
                 413, f"the body has {headers['content-length']} bytes, the limit is {bound}"
             )
         return None
@@ -122,5 +122,6 @@ def _plain_json(body: bytes) -> bytes:
     return json.dumps(from_json(body, allow_inf_nan=False), allow_nan=False).encode()
 
 
-def _answer(status: int, detail: str) -> JSONResponse:
+def error_answer(status: int, detail: str) -> JSONResponse:
+    """An error as all of the server's are written."""
     return JSONResponse({"detail": detail}, status_code=status)

@@ -26,7 +26,7 @@ from sql_env.environment import EpisodeError, UnknownQuestionError
 from sql_env.models import SQLAction, SQLObservation
 from sql_env.server.players import BusyError, Player, PolicyFailedError, Progress
 from sql_env.server.served_environment import ResetOptionError, ServedEnvironment
-from sql_env.server.sessions import CLOSED_FOR_CAPACITY, CLOSED_FOR_IDLENESS, Refusal
+from sql_env.server.sessions import CLOSED_FOR_CAPACITY, CLOSED_FOR_IDLENESS, Refusal, end_with
 
 MOST_WATCHED = 32  # episodes at the same time
 
@@ -75,16 +75,16 @@ class Watching:
             if self._watched >= MOST_WATCHED:
                 told = f"{self._watched} episodes are watched already: try again later"
                 refusal = Refusal(WSErrorCode.CAPACITY_REACHED, told)
-                await _end(send, refusal, CLOSED_FOR_CAPACITY)
+                await end_with(send, refusal, CLOSED_FOR_CAPACITY)
                 return
             self._watched += 1
             try:
                 await self._episode(wanted, asked, send)
             except TimeoutError:
                 told = f"closed: no step was asked for in {self._idle_seconds:g} s"
-                await _end(send, Refusal("SESSION_IDLE", told), CLOSED_FOR_IDLENESS)
+                await end_with(send, Refusal("SESSION_IDLE", told), CLOSED_FOR_IDLENESS)
             except _PLAY_ERRORS as error:
-                await _end(send, Refusal(WSErrorCode.EXECUTION_ERROR, str(error)))
+                await end_with(send, Refusal(WSErrorCode.EXECUTION_ERROR, str(error)))
             else:
                 await send({"type": "websocket.close"})
             finally:
@@ -148,8 +148,3 @@ def _shown(action: SQLAction, seen: SQLObservation) -> dict[str, Any]:
 def _frame(kind: str, data: dict[str, Any]) -> dict[str, Any]:
     text = to_json({"type": kind, "data": data}, inf_nan_mode="null").decode()
     return {"type": "websocket.send", "text": text}
-
-
-async def _end(send: Send, refusal: Refusal, code: int = 1000) -> None:
-    await send({"type": "websocket.send", "text": refusal.frame})
-    await send({"type": "websocket.close", "code": code, "reason": refusal.code})

@@ -17,7 +17,8 @@ from sql_env.core.verifier import build_gold
 from sql_env.models import QuestionRecord
 from sql_env.questions import answer_of
 from sql_env.sources.raw import RawQuestion, SourceError
-from sql_env.sql.hardness import HardnessError, hardness
+from sql_env.sql.hardness import hardness
+from sql_env.sql.parse import NotAQueryError
 
 NO_SPLIT = "all"
 
@@ -80,7 +81,7 @@ def enrich_one(question: RawQuestion, database: Database) -> QuestionRecord:
         raise GoldQueryError(f"the gold query does not run: {results[0].error}") from error
     try:
         difficulty = question.difficulty or hardness(question.sql)
-    except HardnessError as error:
+    except NotAQueryError as error:
         raise GoldQueryError(f"the gold query has no hardness: {error}") from error
     answer, answer_type = answer_of(gold.columns, gold.rows)
     return QuestionRecord(

@@ -13,11 +13,11 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from sqlglot import exp, parse_one
-from sqlglot.errors import SqlglotError
+from sqlglot import exp
 
 from sql_env.core.database import Database
-from sql_env.sql.scope import name_tables_in_full
+from sql_env.sql.parse import NotAQueryError, parse_query
+from sql_env.sql.scope import join_clauses, name_tables_in_full, read_quoted_texts
 
 
 def canonical_sql(sql: str, database: Database) -> str:
@@ -27,8 +27,8 @@ def canonical_sql(sql: str, database: Database) -> str:
     """
     folded = " ".join(sql.rstrip("; \n\t").split())
     try:
-        tree = parse_one(folded, read="sqlite")
-    except SqlglotError:
+        tree = parse_query(folded)
+    except NotAQueryError:
         return folded
     _use_schema_names(tree, database)
     for select in tree.find_all(exp.Select):
@@ -44,11 +44,11 @@ def canonical_sql(sql: str, database: Database) -> str:
     return folded
 
 
-def tables_in_order(sql: str, database: Database) -> list[str]:
+def tables_in_order(sql: str | exp.Expr, database: Database) -> list[str]:
     """The tables a query reads, in the order in which it names them, as the schema spells them."""
     try:
-        tree = parse_one(sql, read="sqlite")
-    except SqlglotError:
+        tree = parse_query(sql) if isinstance(sql, str) else sql
+    except NotAQueryError:
         return []
     schemas = (database.schema(table.name) for table in tree.find_all(exp.Table, bfs=False))
     return list(dict.fromkeys(schema.name for schema in schemas if schema))
@@ -65,15 +65,15 @@ class Comparison(NamedTuple):
 def comparisons(sql: str, database: Database) -> Iterator[Comparison]:
     """Where a query compares a column with a text: there it pays to look at the values."""
     try:
-        tree = parse_one(sql, read="sqlite")
-    except SqlglotError:
+        tree = parse_query(sql)
+    except NotAQueryError:
         return
     for comparison in tree.find_all(exp.EQ, exp.NEQ, exp.Like, exp.In):
         column = comparison.this
         texts = [item for item in comparison.find_all(exp.Literal) if item.is_string]
         if not isinstance(column, exp.Column) or not texts:
             continue
-        for table in [column.table, *tables_in_order(sql, database)]:
+        for table in [column.table, *tables_in_order(tree, database)]:
             schema = database.schema(table)
             if schema is None:
                 continue
@@ -99,8 +99,8 @@ def _use_schema_names(tree: exp.Expr, database: Database) -> None:
         schema = database.schema(name)
         if schema is not None:
             spellings[name] = {column.name.lower(): column.name for column in schema.columns}
-    aliases = {alias.alias.lower() for alias in tree.find_all(exp.Alias)}
-    for column in list(tree.find_all(exp.Column)):
+    read_quoted_texts(tree, {column for table in by_alias.values() for column in spellings[table]})
+    for column in tree.find_all(exp.Column):
         if re.fullmatch(r"t\d+", column.table) and column.table in by_alias:
             column.set("table", exp.to_identifier(column.table.upper()))
         lowered = column.name.lower()
@@ -109,15 +109,15 @@ def _use_schema_names(tree: exp.Expr, database: Database) -> None:
         spelling = next((spellings[t][lowered] for t in tables if lowered in spellings[t]), None)
         if spelling is not None and isinstance(column.this, exp.Identifier):
             column.this.set("this", spelling)
-        elif column.this.args.get("quoted") and not qualifier and lowered not in aliases:
-            column.replace(exp.Literal.string(column.name))
 
 
 def _join_step_by_step(select: exp.Select) -> None:
     """Give every JOIN its own ON, where a dataset piles all conditions up behind the last one."""
-    joins = select.args.get("joins") or []
-    source = select.args.get("from_") or select.args.get("from")
-    if source is None or len(joins) < 2 or any(join.side or join.kind for join in joins):
+    clauses = join_clauses(select)
+    if len(clauses) < 3:
+        return
+    source, *joins = clauses
+    if any(join.args.get("side") or join.args.get("kind") for join in joins):
         return
     conditions = [
         condition

@@ -15,15 +15,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import sqlglot
 from sqlglot import exp
-from sqlglot.errors import SqlglotError
 
 from sql_env.models import Difficulty
-
-
-class HardnessError(ValueError):
-    """The text is not one SQL query, so nothing can be counted in it."""
+from sql_env.sql.parse import parse_query
 
 
 @dataclass(frozen=True)
@@ -39,24 +34,9 @@ def hardness(sql: str) -> Difficulty:
     """The hardness level of a query in SQLite's dialect.
 
     Raises:
-        HardnessError: the text cannot be read as one query.
+        NotAQueryError: the text cannot be read as one query.
     """
     return rank(count_components(parse_query(sql)))
-
-
-def parse_query(sql: str) -> exp.Query:
-    """Read one SELECT (or a set operation of them).
-
-    Raises:
-        HardnessError: the text cannot be read as one query.
-    """
-    try:
-        statements = [item for item in sqlglot.parse(sql, dialect="sqlite") if item is not None]
-    except SqlglotError as error:
-        raise HardnessError(f"cannot read this SQL: {sql!r}") from error
-    if len(statements) != 1 or not isinstance(statements[0], exp.Query):
-        raise HardnessError(f"not one SELECT query: {sql!r}")
-    return statements[0]
 
 
 def rank(components: Components) -> Difficulty:

@@ -12,7 +12,7 @@ from functools import lru_cache
 from sqlglot import exp
 
 from sql_env.core.sql_text import normalize_sql
-from sql_env.sql.hardness import HardnessError, parse_query
+from sql_env.sql.parse import NotAQueryError, parse_query
 from sql_env.sql.scope import enclosing_selects, tables_of
 
 
@@ -26,7 +26,7 @@ def leak_key(sql: str) -> str:
     """
     try:
         tree = parse_query(sql)
-    except HardnessError:
+    except NotAQueryError:
         return normalize_sql(sql)
     selects = list(tree.find_all(exp.Select))
     renamed = [(column, _real_table(column)) for column in tree.find_all(exp.Column)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from sqlglot import exp
 
@@ -52,9 +52,26 @@ def columns_and_tables(
 
 def tables_of(select: exp.Select) -> list[exp.Table]:
     """The tables a SELECT itself reads, without those of its inner queries."""
+    return [item.this for item in join_clauses(select) if isinstance(item.this, exp.Table)]
+
+
+def join_clauses(select: exp.Select) -> list[exp.Expr]:
+    """The FROM of a SELECT and its JOINs; nothing where it reads no table."""
     source = select.args.get("from_") or select.args.get("from")
-    read = [source, *(select.args.get("joins") or [])] if source else []
-    return [item.this for item in read if isinstance(item.this, exp.Table)]
+    return [source, *(select.args.get("joins") or [])] if source else []
+
+
+def read_quoted_texts(tree: exp.Expr, columns: Collection[str]) -> None:
+    """Make a text of "x" where no column and no result is called x, as SQLite does.
+
+    Args:
+        columns: the names of the columns there are, in lower case.
+    """
+    results = {item.alias.lower() for item in tree.find_all(exp.Alias)}
+    for column in list(tree.find_all(exp.Column)):
+        known = column.table or column.name.lower() in columns or column.name.lower() in results
+        if column.this.args.get("quoted") and not known:
+            column.replace(exp.Literal.string(column.name))
 
 
 def _joined_with_itself(tables: list[exp.Table]) -> list[exp.Table]:

@@ -12,11 +12,11 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from sqlglot import exp, parse_one
-from sqlglot.errors import SqlglotError
+from sqlglot import exp
 
 from sql_env.core.database import Database, Row
 from sql_env.sql.canonical import Comparison, comparisons, tables_in_order
+from sql_env.sql.parse import NotAQueryError, parse_query
 
 _MOSTLY_VALUES = 0.7  # as a small model errs
 _SAME_BEGINNING = 3  # letters in which "Asian" and "Asia" agree
@@ -42,8 +42,8 @@ def corrupt(
 ) -> Corruption | None:
     """`query` with one mistake; None where it finds nothing itself, or no mistake makes it so."""
     try:
-        tree = parse_one(query, read="sqlite")
-    except SqlglotError:
+        tree = parse_query(query)
+    except NotAQueryError:
         return None
     if finds_nothing(database.query(query).rows):
         return None
@@ -95,7 +95,7 @@ def _values_elsewhere(tree: exp.Expr, database: Database) -> Iterator[exp.Expr]:
     """A text compared with another column of the tables that are read."""
     columns = [
         (schema.name, column.name)
-        for name in tables_in_order(tree.sql(dialect="sqlite"), database)
+        for name in tables_in_order(tree, database)
         if (schema := database.schema(name))
         for column in schema.columns
     ]

@@ -156,7 +156,7 @@ def _draw_columns(table: WorldTable, world: World, used: set[str], rng: random.R
     for column in kept:
         values = drawn[column.key]
         if column.values.kind == "person":
-            _add_person(table, column, values, style, used, rng)
+            _add_person(table, column, values, style, used)
             continue
         base = rng.choice((column.key, column.key, *column.names))
         if column.values.kind == "name" and style.prefixed_names and base in ("name", "title"):
@@ -171,7 +171,6 @@ def _add_person(
     values: list[tuple[str, str]],
     style: Style,
     used: set[str],
-    rng: random.Random,
 ) -> None:
     prefix = f"{table.spec.key}_" if style.prefixed_names else ""
     if not style.split_names:

@@ -15,7 +15,8 @@ from sql_env.core.render import ROWS_SHOWN, render_row
 from sql_env.core.sql_text import Token, normalize_sql, tokenize
 from sql_env.core.verifier import AnswerError, Gold, build_gold, verify_rows, verify_text
 from sql_env.models import Difficulty
-from sql_env.sql.hardness import HardnessError, hardness
+from sql_env.sql.hardness import hardness
+from sql_env.sql.parse import NotAQueryError
 from sql_env.worlds.intents import Candidate
 from sql_env.worlds.words import split_words
 
@@ -50,7 +51,7 @@ def hardness_of(sql: str) -> Difficulty | None:
     if key not in _HARDNESS:
         try:
             _HARDNESS[key] = hardness(sql)
-        except HardnessError:
+        except NotAQueryError:
             _HARDNESS[key] = None
     return _HARDNESS[key]
 

@@ -104,7 +104,7 @@ def guess_column(seen: Seen, noun: str, person: bool) -> WorldColumn | None:
     if numbers is not None and last in ("gender", "sex"):
         return None
     if numbers is not None:
-        return _number(seen, words, last, numbers)
+        return _number(seen, words, numbers)
     texts = [value for value in known if isinstance(value, str)]
     if len(texts) < len(known):
         return None
@@ -146,7 +146,7 @@ def _numbers(seen: Seen, known: Sequence[Any]) -> list[Value] | None:
     return None
 
 
-def _number(seen: Seen, words: str, last: str, values: list[Value]) -> WorldColumn | None:
+def _number(seen: Seen, words: str, values: list[Value]) -> WorldColumn | None:
     known = [value for value in values if isinstance(value, int | float)]
     spoken = set(words.lower().split())
     dated = spoken & {"year", "date", "since", "founded", "from", "built", "opened", "established"}

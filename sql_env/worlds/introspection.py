@@ -8,13 +8,13 @@ spoken of is left out; a guess too few costs some questions, a wrong one would t
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from sql_env.core.database import Database, TableSchema, quote_identifier
+from sql_env.core.schema import sql_name
 from sql_env.worlds.guessing import (
     Found,
     Seen,
@@ -31,14 +31,12 @@ from sql_env.worlds.world import World, WorldColumn, WorldReference, WorldTable
 
 MOST_ROWS = 5_000  # read per table
 NO_KEY = "\x02"  # stands where SQL would need a key the table does not have
-_BARE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _STYLE = Style("snake", False, "id", False, False, False, False)
 
 
-def sql_name(name: str) -> str:
-    """A name as SQL takes it: in quotes only where it needs them."""
-    plain = _BARE.fullmatch(name) and name.lower() not in RESERVED
-    return name if plain else quote_identifier(name)
+def _spelt(name: str) -> str:
+    """A name as SQLite and the SQL reader take it."""
+    return quote_identifier(name) if name.lower() in RESERVED else sql_name(name)
 
 
 @dataclass
@@ -173,7 +171,7 @@ def _table(read: _Read) -> WorldTable:
     seen = [
         Seen(
             column.name,
-            sql_name(column.name),
+            _spelt(column.name),
             column.type,
             read.columns[column.name.lower()],
             column.primary_key or column.name.lower() == read.key,
@@ -194,12 +192,12 @@ def _table(read: _Read) -> WorldTable:
     spec = Table(schema.name.lower(), (), (count, schema.row_count), (read.noun,), person=person)
     table = WorldTable(
         spec,
-        sql_name(schema.name),
-        sql_name(key) if key else NO_KEY,
+        _spelt(schema.name),
+        _spelt(key) if key else NO_KEY,
         keys,
         has_key=bool(key),
         key_words=_key_words(read, key),
-        shown=None if key else _shown(read, seen),
+        shown=None if key else _shown(seen),
         columns={column.spec.key: column for column in guessed},
     )
     return table
@@ -211,7 +209,7 @@ def _key_words(read: _Read, key: str) -> str:
     return column_words(key, "" if read.key in read.references else read.noun)
 
 
-def _shown(read: _Read, seen: list[Seen]) -> WorldColumn | None:
+def _shown(seen: list[Seen]) -> WorldColumn | None:
     """What stands for a row without a name and a key: its own part of the key, or a reference."""
     parts = [s for s in seen if s.key and not s.reference] + [s for s in seen if s.reference]
     for part in parts[:1]:
@@ -229,4 +227,4 @@ def _add_references(world: World, name: str, read: _Read) -> None:
         values = [None if v is None else keys.get(str(v), v) for v in read.columns[column]]
         physical = next(c.name for c in read.schema.columns if c.name.lower() == column)
         ref = Ref(target.spec.key, "belong|belongs to", "have|has", key=column)
-        table.references.append(WorldReference(ref, sql_name(physical), target, values))
+        table.references.append(WorldReference(ref, _spelt(physical), target, values))

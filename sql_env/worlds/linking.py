@@ -43,7 +43,7 @@ def relations_between(world: World, most_rows: int) -> list[Relation]:
     """Every relation that has plain words, in both directions."""
     relations: list[Relation] = []
     for table in world.tables.values():
-        linked = _link(world, table, most_rows)
+        linked = _link(table, most_rows)
         relations += linked
         if linked and not table.columns:
             table.spec = replace(table.spec, nouns=())
@@ -111,7 +111,7 @@ def _last_word(ref: WorldReference) -> str:
     return ref.target.spec.nouns[0].rpartition(" ")[2]
 
 
-def _link(world: World, table: WorldTable, most_rows: int) -> list[Relation]:
+def _link(table: WorldTable, most_rows: int) -> list[Relation]:
     """The two ends of a table that does little else than to refer to them."""
     if len(table.references) != 2 or table.display or len(table.columns) > 3:
         return []

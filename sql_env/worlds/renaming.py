@@ -20,10 +20,11 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from sqlglot import exp, parse_one
+from sqlglot import exp
 
 from sql_env.core.database import Database, TableSchema, quote_identifier
-from sql_env.sql.scope import columns_and_tables
+from sql_env.sql.parse import parse_query
+from sql_env.sql.scope import columns_and_tables, read_quoted_texts
 from sql_env.worlds.english import plural
 from sql_env.worlds.humanising import singular, words_of
 from sql_env.worlds.naming import Style
@@ -149,21 +150,16 @@ def renamed_sql(sql: str, database: Database, names: NewNames) -> str:
     """`sql` as the database would be asked under `names`.
 
     Raises:
-        SqlglotError: `sql` cannot be parsed.
+        NotAQueryError: `sql` cannot be parsed.
     """
-    tree = parse_one(sql, read="sqlite")
-    aliases = {item.alias.lower() for item in tree.find_all(exp.Alias)}
+    tree = parse_query(sql)
+    read_quoted_texts(tree, {column for _, column in names.columns})
     for column, table, _ in list(columns_and_tables(tree, database)):
         new = names.columns.get((table.name.lower(), column.name.lower()))
         if column.table and not table.alias:
             column.set("table", exp.to_identifier(names.tables[table.name.lower()]))
         if new is not None:
             column.set("this", exp.to_identifier(new))
-    for column in list(tree.find_all(exp.Column)):
-        quoted = isinstance(column.this, exp.Identifier) and column.this.args.get("quoted")
-        known = any(column.name.lower() == name.lower() for name in names.columns.values())
-        if quoted and not column.table and not known and column.name.lower() not in aliases:
-            column.replace(exp.Literal.string(column.name))  # SQLite reads "x" so, too
     for table in tree.find_all(exp.Table):
         new = names.tables.get(table.name.lower())
         if new is not None:

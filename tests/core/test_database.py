@@ -328,9 +328,9 @@ class TestSchema:
         assert schema is not None
         assert schema.name == "Order"
         assert schema.columns == (
-            Column("order id", "INT", primary_key=True, not_null=False),
-            Column("customer", "INT", primary_key=False, not_null=False),
-            Column("total", "REAL", primary_key=False, not_null=False),
+            Column("order id", "INT", primary_key=True),
+            Column("customer", "INT", primary_key=False),
+            Column("total", "REAL", primary_key=False),
         )
         assert schema.row_count == 3
 

@@ -141,10 +141,11 @@ def test_a_schema_is_one_line_per_column_and_key() -> None:
     schema = TableSchema(
         "singer",
         (
-            Column("id", "INTEGER", True, True),
-            Column("Home Town", "VARCHAR(20)", False, False),
-            Column("stadium_id", "", False, False),
-            Column("label", "TEXT", False, False),
+            Column("id", "INTEGER", True),
+            Column("Home Town", "VARCHAR(20)", False),
+            Column("stadium_id", "", False),
+            Column("From", "INT", False),
+            Column("label", "TEXT", False),
         ),
         (ForeignKey("stadium_id", "stadium", "id"), ForeignKey("label", "label", "")),
         7,
@@ -154,6 +155,7 @@ def test_a_schema_is_one_line_per_column_and_key() -> None:
         " singer.id integer primary key\n"
         ' singer."Home Town" varchar(20)\n'
         " singer.stadium_id\n"
+        ' singer."From" int\n'
         " singer.label text\n"
         " singer.stadium_id = stadium.id\n"
         " singer.label -> label"
@@ -161,7 +163,7 @@ def test_a_schema_is_one_line_per_column_and_key() -> None:
 
 
 def test_a_hostile_column_name_keeps_to_its_line() -> None:
-    columns = (Column('a\n"b', "TEXT\nNOT", False, False),)
+    columns = (Column('a\n"b', "TEXT\nNOT", False),)
     assert len(render_schema(TableSchema("t", columns, (), 0)).split("\n")) == 2
 
 

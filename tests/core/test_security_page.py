@@ -72,7 +72,7 @@ TESTS_OF = {
         "test_sessions_are_bounded_and_an_ended_one_makes_room",
         "test_requests_without_a_session_leave_nothing_behind",
     ],
-    "many who watch a model": [
+    "many visitors who watch a model": [
         "test_a_few_are_served_the_others_wait_and_the_line_has_an_end",
         "test_who_leaves_in_the_middle_of_a_turn_has_stopped_it",
     ],

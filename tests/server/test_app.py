@@ -152,6 +152,7 @@ def test_details_carry_a_grid_and_at_the_end_the_gold_answer(music_server: Runni
 
         (schema,) = details("DESCRIBE", "Concert")["schemas"]  # type: ignore[misc]
         assert [column["name"] for column in schema["columns"]] == ["Concert_ID", "Theme", "Year"]
+        assert schema["columns"][0]["sql"] == "Concert_ID"
         assert details("SAMPLE", "Singer")["grid"]["row_count"] == 4  # type: ignore[index]
         shown = details("QUERY", "SELECT NULL, x'00ff', 1e999, 9007199254740993, 'é'")["grid"]
         assert shown["rows"] == [[None, "x'00ff'", "inf", "9007199254740993", "é"]]  # type: ignore[index]

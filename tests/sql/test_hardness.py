@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from sql_env.sql.hardness import HardnessError, count_components, hardness, parse_query
+from sql_env.sql.hardness import count_components, hardness
+from sql_env.sql.parse import NotAQueryError, parse_query
 
 
 @pytest.mark.parametrize(
@@ -53,7 +54,7 @@ def test_the_components_are_counted_as_spider_does(sql: str, counts: tuple[int, 
 
 @pytest.mark.parametrize("text", ["", "SELEC name", "DELETE FROM a", "SELECT 1; SELECT 2"])
 def test_what_is_no_query_has_no_hardness(text: str) -> None:
-    with pytest.raises(HardnessError):
+    with pytest.raises(NotAQueryError):
         hardness(text)
 
 

@@ -10,7 +10,7 @@ import pytest
 from made_databases import SCHOOL, database
 
 from sql_env.core.database import DatabaseOpenError
-from sql_env.worlds.introspection import MOST_ROWS, sql_name, world_of
+from sql_env.worlds.introspection import MOST_ROWS, world_of
 from sql_env.worlds.world import World
 
 
@@ -120,13 +120,6 @@ def test_only_so_many_rows_are_read(tmp_path: Path) -> None:
         connection.executemany("INSERT INTO reading VALUES (?, ?)", rows)
         connection.commit()
     assert world_of(path).tables["reading"].size == MOST_ROWS
-
-
-def test_names_are_quoted_where_sql_needs_it() -> None:
-    assert sql_name("Country_Code") == "Country_Code"
-    assert sql_name("order") == '"order"'
-    assert sql_name("first name") == '"first name"'
-    assert sql_name('a"b') == '"a""b"'
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:

@@ -401,19 +401,6 @@ function rewardParts(parts) {
   return h("span", { class: "parts", title: "reward" }, parts.map((part, index) => (part ? h("span", { class: part > 0 ? "up" : "down" }, `${names[index]} ${signed(part)}`) : null)));
 }
 
-// A rendered result is a header and rows of cells between bars; anything else is shown as it is.
-function result(text, action, number) {
-  const lines = text.split("\n");
-  const columns = lines[0].split(" | ");
-  const isNote = (line) => /^\(.*\)$/.test(line) || line.includes("characters, the first");
-  const notes = lines.slice(1).filter(isNote);
-  const rows = lines.slice(1).filter((line) => !isNote(line)).map((line) => line.split(" | "));
-  if (!["QUERY", "SAMPLE"].includes(action) || lines.length < 2 || rows.some((row) => row.length !== columns.length)) return h("pre", { class: "wrap" }, text);
-  return h("div", { class: "results", tabindex: 0, role: "group", "aria-label": `Rows of ${action.toLowerCase()} ${number}` }, h("table", {}, notes.length ? h("caption", {}, notes.join(" ")) : null,
-    h("thead", {}, h("tr", {}, columns.map((name) => h("th", {}, name)))),
-    h("tbody", {}, rows.map((row) => h("tr", {}, row.map((cell) => h("td", {}, cell)))))));
-}
-
 function step(item, number) {
   const kind = (item.type || "").trim().toUpperCase();
   const long = kind === "QUERY" || (item.argument || "").length > 60 || (item.argument || "").includes("\n");
@@ -427,7 +414,7 @@ function step(item, number) {
       h("span", { class: "tag" }, `drawn again: ${item.replaced.reason}, ${item.replaced.extra_tokens} extra tokens`),
       h("details", {}, h("summary", {}, "the turn it replaced"), h("pre", { class: "wrap" }, item.replaced.original))) : null,
     item.error ? h("pre", { class: "failed" }, item.error) : null,
-    item.result && !judged ? result(item.result, kind, number) : null,
+    item.result && !judged ? h("pre", { class: "wrap" }, item.result) : null,
     item.raw && item.raw.trim() !== `${kind}: ${item.argument || ""}`.trim() ? h("details", {}, h("summary", {}, "what the model wrote"), h("pre", { class: "wrap" }, item.raw)) : null);
 }
 

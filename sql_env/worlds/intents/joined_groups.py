@@ -19,7 +19,7 @@ def _counted(relation: Relation) -> dict[int, int]:
     return counts
 
 
-def _grouping(ask: Asker, relation: Relation, last: bool = True) -> tuple[Query, int]:
+def _grouping(relation: Relation, last: bool = True) -> tuple[Query, int]:
     """The sources with their targets, one group per source.
 
     Counting needs no more than the table that refers to the source; `last` goes on to the target.
@@ -61,7 +61,7 @@ def _countable(ask: Asker, complete: bool = False) -> Relation | None:
 )
 def join_group_count(ask: Asker) -> Draft:
     relation = need(_countable(ask, complete=True))
-    query, _ = _grouping(ask, relation, last=False)
+    query, _ = _grouping(relation, last=False)
     query.select.append("count(*)")
     subject = ask.subject(relation.source)
     words = _things(ask, relation) | {
@@ -91,7 +91,7 @@ def join_group_aggregate(ask: Asker) -> Draft:
     relation = need(ask.relation(many=True, hops=1, named_source=True, complete=True))
     column = need(ask.column(relation.target, "number", full=True))
     function = ask.rng.choice(["avg", "max", "min"] + ["sum"] * column.spec.additive)
-    query, position = _grouping(ask, relation)
+    query, position = _grouping(relation)
     query.select.append(f"{function}({at(position, column)})")
     subject = ask.subject(relation.source)
     return ask.draft(
@@ -118,7 +118,7 @@ def join_having(ask: Asker) -> Draft:
     bound = need(bound_on_count(ask, [count for count in counts.values() if count]))
     if bound[0][0] == "<" and 0 in counts.values():
         raise NotOffered
-    query, _ = _grouping(ask, relation, last=False)
+    query, _ = _grouping(relation, last=False)
     query.having = [f"count(*) {bound[0]}"]
     subject = ask.subject(relation.source)
     return ask.draft(
@@ -144,7 +144,7 @@ def join_having(ask: Asker) -> Draft:
 def join_most(ask: Asker) -> Draft:
     relation = need(_countable(ask))
     top = ask.rng.random() < 0.75 or not relation.complete
-    query, position = _grouping(ask, relation, last=False)
+    query, position = _grouping(relation, last=False)
     things = ask.subject(relation.target)
     if len(relation.hops) == 1 and ask.rng.random() < 0.25 and top:
         condition = need(ask.condition(relation.target, share=(0.2, 0.8)))
@@ -183,7 +183,7 @@ def join_most(ask: Asker) -> Draft:
 def join_top(ask: Asker) -> Draft:
     relation = need(_countable(ask))
     n = ask.rng.choice((2, 3, 3, 5))
-    query, _ = _grouping(ask, relation, last=False)
+    query, _ = _grouping(relation, last=False)
     query.order, query.limit = ["count(*) DESC"], n
     words = {
         "n": ask.one_of(str(n), number_word(n)),
@@ -211,7 +211,7 @@ def join_top_aggregate(ask: Asker) -> Draft:
     column = need(ask.column(relation.target, "number", full=True))
     function = "sum" if column.spec.additive and ask.rng.random() < 0.5 else "avg"
     top = ask.rng.random() < 0.7 or not relation.complete
-    query, position = _grouping(ask, relation)
+    query, position = _grouping(relation)
     query.order = [sort_key(f"{function}({at(position, column)})", top)]
     query.limit = 1
     subject = ask.subject(relation.source)
@@ -239,7 +239,7 @@ def join_having_average(ask: Asker) -> Draft:
     column = need(ask.column(relation.target, "number", full=True))
     value = threshold(column, ask.rng, 0.35, 0.7)
     up = ask.rng.random() < 0.6
-    query, position = _grouping(ask, relation)
+    query, position = _grouping(relation)
     differs = [query.sql]
     query.having = [f"avg({at(position, column)}) {'>' if up else '<'} {literal(value)}"]
     subject = ask.subject(relation.source)

@@ -58,7 +58,7 @@ export function drawSchema(schema, onColumn) {
     const name = el("button", "column", column.name);
     name.type = "button";
     name.title = "Put it into the query";
-    name.addEventListener("click", () => onColumn(column.name));
+    name.addEventListener("click", () => onColumn(column.sql));
     const item = el("li", "", name, el("span", "type", column.type || "any"));
     if (column.primary_key) item.append(el("span", "key", "key"));
     if (key) {

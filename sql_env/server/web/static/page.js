@@ -215,8 +215,7 @@ function repaint() {
 
 function insert(text) {
   const editor = byId("editor");
-  const name = /^[A-Za-z_]\w*$/.test(text) ? text : `"${text.replaceAll('"', '""')}"`;
-  editor.setRangeText(name, editor.selectionStart, editor.selectionEnd, "end");
+  editor.setRangeText(text, editor.selectionStart, editor.selectionEnd, "end");
   editor.focus();
   repaint();
 }
