@@ -15,8 +15,6 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from sqlglot import exp
-
 from sql_env.agent.parsing import format_action
 from sql_env.agent.playing import PlannedEpisode, play
 from sql_env.agent.policies import answer_from_result
@@ -30,6 +28,7 @@ from sql_env.agent.prompts import (
 )
 from sql_env.core.actions import PlayedActions
 from sql_env.core.database import Database
+from sql_env.core.schema import sql_name
 from sql_env.environment import LAST_RESULT, SQLEnvironment
 from sql_env.models import QuestionRecord, SQLAction, SQLObservation
 from sql_env.questions import database_path
@@ -327,6 +326,5 @@ def spelt_in(text: str, question: str) -> bool:
 
 def values_query(table: str, column: str) -> str:
     """The query that shows how the values of a column are really spelt."""
-    column = exp.to_identifier(column).sql(dialect="sqlite")
-    table = exp.to_identifier(table).sql(dialect="sqlite")
-    return f"SELECT DISTINCT {table}.{column} FROM {table} LIMIT 20"
+    table = sql_name(table)
+    return f"SELECT DISTINCT {table}.{sql_name(column)} FROM {table} LIMIT 20"

@@ -16,7 +16,7 @@ from sql_env.models import QuestionRecord
 from sql_env.questions import load_questions
 from sql_env.sql.canonical import canonical_sql, comparisons, tables_in_order
 from sql_env.training.dagger import correction_of
-from sql_env.training.demonstrations import DemonstrationMix, Demonstrations
+from sql_env.training.demonstrations import DemonstrationMix, Demonstrations, values_query
 
 
 @pytest.fixture
@@ -166,6 +166,10 @@ def test_typed_answers_are_typed(environments: Callable[[bool], SQLEnvironment])
     for demonstration in source.play(environments(True).questions):
         assert "@last is not allowed" in demonstration.turns[0].observation
         assert demonstration.turns[-1].action != "ANSWER: @last"
+
+
+def test_a_look_at_values_spells_names_as_a_query_has_to() -> None:
+    assert values_query("train", "From") == 'SELECT DISTINCT train."From" FROM train LIMIT 20'
 
 
 def test_the_same_seed_gives_the_same_demonstrations(
