@@ -76,6 +76,7 @@ TESTS_OF = {
     "many MCP sessions": [
         "test_sessions_are_bounded_and_an_ended_one_makes_room",
         "test_requests_without_a_session_leave_nothing_behind",
+        "test_calls_that_come_side_by_side_are_played_one_by_one",
     ],
     "many visitors who watch a model": [
         "test_a_few_are_served_the_others_wait_and_the_line_has_an_end",
