@@ -133,7 +133,9 @@ class Sandbox:
         self._sql = ""
         self._columns: tuple[str, ...] = ()
         self._connection = connection = connect(path)
-        stored = connection.execute("SELECT name FROM sqlite_master").fetchall()
+        stored = connection.execute(
+            "SELECT name FROM sqlite_master WHERE type IN ('table', 'view')"
+        )
         self._hidden = {lowered(str(name)) for (name,) in stored} - self._names.keys()
         limit_statements(connection, widest_table)
         for name, strip in (("trim", str.strip), ("ltrim", str.lstrip), ("rtrim", str.rstrip)):

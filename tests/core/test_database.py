@@ -444,11 +444,13 @@ class TestSchema:
             CREATE VIRTUAL TABLE words USING fts5(text); INSERT INTO words VALUES ('a'), ('b');
             CREATE VIEW seen AS SELECT * FROM words_content; CREATE VIEW fine AS SELECT x FROM t;
             CREATE VIEW ones AS SELECT 1 AS one FROM words_content;
-            CREATE VIEW stored AS SELECT name FROM sqlite_master; ANALYZE;
+            CREATE VIEW stored AS SELECT name FROM sqlite_master;
+            CREATE INDEX by_x ON t(x); ANALYZE;
             """
         )
         database = Database(path)
         assert database.table_names == ("t", "fine")
+        assert database.query("WITH by_x AS (SELECT 1) SELECT count(*) FROM by_x").ok
         assert database.query(sql).error_kind == ErrorKind.DENIED
 
     def test_a_name_may_hold_any_character(self, make: Make) -> None:

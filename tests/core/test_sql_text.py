@@ -158,6 +158,68 @@ def test_what_stands_around_a_statement_is_no_part_of_it(start: str, end: str) -
     assert bare_statement(f"{start}SELECT 'a;'{end}") == "SELECT 'a;'"
 
 
+_NAMES = [
+    "c",
+    "join1",
+    "\u0663$",
+    "\u212a",
+    "\u00e9",
+    "window",
+    "materialized",
+    "[from(]",
+    '"a\'("',
+    "`,`",
+]
+_NOISE = [" ", "\n", " /* ' ( */ ", ' -- ` " [\n', " \ufeff", "\t/* -- */"]
+
+
+@st.composite
+def _statements(draw: st.DrawFn) -> tuple[str, int, int]:
+    """A statement with the tables that its widest FROM joins, and its SELECTs."""
+    sizes = {"t": (1, 0), "u": (1, 0)}
+    links = []
+
+    def select(depth: int) -> tuple[str, int, int]:
+        texts, tables, selects, most = [], 0, 1, 0
+        for _ in range(draw(st.integers(1, 3))):
+            if depth and draw(st.booleans()):
+                text, joined, inner = select(depth - 1)
+                texts.append(f"({text})")
+            else:
+                name = draw(st.sampled_from(sorted(sizes)))
+                joined, inner = sizes[name]
+                texts.append(name.upper() if name.isascii() and draw(st.booleans()) else name)
+            tables, selects = tables + joined, selects + inner
+        text = "SELECT 1 FROM " + draw(st.sampled_from([" , ", " JOIN ", " LEFT JOIN "])).join(
+            texts
+        )
+        if depth and draw(st.booleans()):
+            inside, joined, inner = select(depth - 1)
+            exists = draw(st.booleans())
+            text += f" WHERE {'EXISTS' if exists else '1 IN'} ({inside})"
+            tables, most, selects = tables + exists * joined, joined, selects + inner
+        return text, max(tables, most), selects
+
+    for name in draw(st.lists(st.sampled_from(_NAMES), unique=True, max_size=4)):
+        text, *counts = select(2)
+        links.append(f"{name} AS ( {text} )")
+        sizes[name] = (counts[0], counts[1])
+    text, tables, selects = select(2)
+    if links:
+        text = f"WITH {' , '.join(links)} {text}"
+    words = text.split(" ")
+    noise = draw(st.lists(st.sampled_from(_NOISE), min_size=len(words), max_size=len(words)))
+    return "".join(map("".join, zip(noise, words, strict=True))), tables, selects
+
+
+@given(_statements())
+def test_a_statement_is_never_taken_for_a_smaller_one(made: tuple[str, int, int]) -> None:
+    sql, tables, selects = made
+    found = size(sql, {})
+    assert found.joined >= tables
+    assert found.selects >= selects
+
+
 def test_a_name_that_is_given_twice_is_never_taken_for_a_recursion() -> None:
     within = "SELECT 1 FROM c, c"
     assert size(f"WITH c AS (WITH c AS (SELECT 1 FROM t, u) {within}) {within}", {}).joined >= 8
