@@ -27,6 +27,7 @@ from sql_env.core.schema import (
     read_schemas,
     read_views,
 )
+from sql_env.core.sql_text import Size, lowered
 
 __all__ = [
     "Cell",
@@ -73,11 +74,11 @@ class FileIdentity:
         return cls(path, found.st_mtime_ns, found.st_size, found.st_ino)
 
 
-def _read(file: FileIdentity) -> tuple[list[TableSchema], dict[str, int]]:
+def _read(file: FileIdentity) -> tuple[list[TableSchema], dict[str, Size]]:
     try:
         with closing(connect(file.path)) as connection:
             views = read_views(connection)
-            schemas = read_schemas(connection, views)
+            schemas = _readable(file.path, read_schemas(connection, views), views)
     except (apsw.Error, UnicodeDecodeError) as error:
         raise DatabaseOpenError(
             f"{file.path}: {error}. The file is damaged or is not an SQLite database: "
@@ -93,6 +94,25 @@ def _read(file: FileIdentity) -> tuple[list[TableSchema], dict[str, int]]:
             f"{file.path}: the database has no tables. Delete it and prepare the data again"
         )
     return schemas, views
+
+
+def _readable(path: Path, schemas: list[TableSchema], views: dict[str, Size]) -> list[TableSchema]:
+    """`schemas` without the views that show what the sandbox does not."""
+    if not views:
+        return schemas
+    widest = max((len(schema.columns) for schema in schemas), default=0)
+    with closing(Sandbox(path, [schema.name for schema in schemas], widest, views)) as sandbox:
+        return [
+            schema
+            for schema in schemas
+            if lowered(schema.name) not in views
+            or sandbox.query(
+                f"SELECT * FROM {quote_identifier(schema.name)} LIMIT 0",
+                Limits(),
+                monotonic() + Limits().seconds,
+            ).error_kind
+            is not ErrorKind.DENIED
+        ]
 
 
 class _OpenFile:

@@ -7,9 +7,11 @@ What is covered
       too: the schema is read with DESCRIBE.
     * Time: a progress handler looks at the clock every 1,000 opcodes, and as often while a
       statement is compiled. It is blind while the planner orders a join, so a join may have 16
-      tables. And it is blind inside an opcode, so values are kept short (1 KB): no function then
-      takes long, however often it is written. A query that meets a longer value is run again in
-      the careful lane: up to 32 KB, the clock every ten opcodes, and few function calls.
+      tables; and while names are looked up, so there may be 64 SELECTs, each counted as often as it
+      is used, or fewer where a table is wide. And it is blind inside an opcode, so values are kept
+      short (1 KB): no function then takes long, however often it is written. A query that meets a
+      longer value is run again in the careful lane: up to 32 KB, the clock every ten opcodes, and
+      few function calls.
     * Memory: SQLite's heap limit, which also ends statements that explode while they are being
       compiled, and caps on rows and bytes that are checked between small batches of rows.
     * Results that differ from run to run: `random()` and `randomblob()` are not on the list.
@@ -39,8 +41,8 @@ import apsw
 
 from sql_env.core.allow_list import FUNCTIONS, TABLE_FUNCTIONS, USE_DESCRIBE, denial
 from sql_env.core.query_result import Cell, ErrorKind, Limits, QueryResult, Row, classify
-from sql_env.core.schema import MOST_JOINED
-from sql_env.core.sql_text import joins_more_than
+from sql_env.core.schema import largest_statement
+from sql_env.core.sql_text import Size, bare_statement, is_larger, lowered
 
 LONGEST_SQL = 10_000  # bytes
 WIDEST_RESULT = 128
@@ -107,7 +109,7 @@ class Sandbox:
         path: the database.
         tables: the names of the tables and views that may be read.
         widest_table: the columns of the widest of them, so that `SELECT *` stays possible.
-        views: how many tables the views join.
+        views: how large the views are.
 
     Raises:
         apsw.Error: the file cannot be opened or is not a database.
@@ -115,11 +117,12 @@ class Sandbox:
     """
 
     def __init__(
-        self, path: Path, tables: Iterable[str], widest_table: int, views: Mapping[str, int]
+        self, path: Path, tables: Iterable[str], widest_table: int, views: Mapping[str, Size]
     ) -> None:
-        self._names = {name.lower(): name for name in tables}
+        self._names = {lowered(name): name for name in tables}
         self._views = views
         self._widest_table = widest_table
+        self._most = largest_statement(widest_table)
         # What the authorizer sees while a statement is compiled. Compiled statements are kept: one
         # that comes again is neither announced nor checked again.
         self._seen: list[tuple[str, str]] = []
@@ -130,6 +133,10 @@ class Sandbox:
         self._sql = ""
         self._columns: tuple[str, ...] = ()
         self._connection = connection = connect(path)
+        stored = connection.execute(
+            "SELECT name FROM sqlite_master WHERE type IN ('table', 'view')"
+        )
+        self._hidden = {lowered(str(name)) for (name,) in stored} - self._names.keys()
         limit_statements(connection, widest_table)
         for name, strip in (("trim", str.strip), ("ltrim", str.lstrip), ("rtrim", str.rstrip)):
             connection.create_scalar_function(
@@ -140,7 +147,6 @@ class Sandbox:
                 flags=apsw.SQLITE_INNOCUOUS,  # for views
             )
         connection.authorizer = self._make_authorizer()
-        self._new_cursors()
         self._enter(_QUICK)
 
     def _new_cursors(self) -> None:
@@ -186,6 +192,7 @@ class Sandbox:
             return self._failed(error, limits)
 
     def _enter(self, lane: _Lane) -> None:
+        self._new_cursors()  # the old one's statement may have failed before the comment behind it
         self._connection.limit(apsw.SQLITE_LIMIT_LENGTH, lane.longest_value)
         self._connection.limit(
             apsw.SQLITE_LIMIT_VDBE_OP, lane.longest_program + 3 * self._widest_table
@@ -202,9 +209,11 @@ class Sandbox:
         if known is not None:
             cursor = self._plain.execute(sql)
         else:
-            if joins_more_than(MOST_JOINED, sql, self._views):
+            if is_larger(sql, self._most, self._views):
                 raise _Refused(
-                    ErrorKind.TOO_LARGE, f"the query joins more than {MOST_JOINED} tables"
+                    ErrorKind.TOO_LARGE,
+                    f"the query joins more than {self._most.joined} tables or has more than "
+                    f"{self._most.selects} SELECTs, those in views included",
                 )
             self._columns = ()
             try:
@@ -260,7 +269,7 @@ class Sandbox:
         columns = self._known[sql].columns
         names = [f"c{i}" for i in range(len(columns))]
         result = self._run(
-            f"WITH q({', '.join(names)}) AS MATERIALIZED ({sql.strip(_BLANKS)}\n) "
+            f"WITH q({', '.join(names)}) AS MATERIALIZED ({bare_statement(sql)}) "
             f"SELECT {', '.join(map(_UNDECODED_COLUMN.format, names))} FROM q",
             limits,
             _UNDECODED,
@@ -320,12 +329,13 @@ class Sandbox:
 
     def _may_read(self, name: str, column: str) -> bool:
         """A table written in another case, or a common table expression, but nothing else."""
-        lowered = name.lower()
-        table = self._names.get(lowered)
+        in_lower_case = lowered(name)
+        table = self._names.get(in_lower_case)
         if table is not None:
             self._seen.append((table, column))
             return True
-        if column or lowered.startswith(TABLE_FUNCTIONS):
+        hidden = column or in_lower_case in self._hidden
+        if hidden or in_lower_case.startswith(TABLE_FUNCTIONS):
             self._denied = f"{name} cannot be read here: {USE_DESCRIBE}"
             return False
         return True
@@ -355,8 +365,7 @@ class Sandbox:
         return QueryResult.failed(kind, message)
 
 
-_BLANKS = "; \t\r\n\f"
-_NOTHING_MORE = re.compile(rf"(?>[{_BLANKS}]|--[^\n]*|/\*(?>.*?(?:\*/|\Z)))*", re.DOTALL)
+_NOTHING_MORE = re.compile(r"(?>[; \t\r\n\f\ufeff]|--[^\n]*|/\*(?>.*?(?:\*/|\Z)))*", re.DOTALL)
 _CALLS = frozenset(("Function", "PureFunc", "AggStep"))
 # No lock of SQLite's own around every call: one thread at a time uses a connection.
 _OPEN_FLAGS = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI | apsw.SQLITE_OPEN_NOMUTEX

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import apsw
 
-from sql_env.core.sql_text import tables_joined
+from sql_env.core.sql_text import Size, lowered, size
 
 
 class Column(NamedTuple):
@@ -59,12 +59,22 @@ def sql_name(name: str) -> str:
     return name if plain else quote_identifier(name)
 
 
-MOST_JOINED = 16  # SQLite's planner is blind to deadlines
+# SQLite's planner is blind to deadlines, and so is what finds out what the columns of nested
+# queries mean. That takes the longer the more columns there are.
+_MOST = Size(joined=16, selects=64)
+_FEWEST_SELECTS = 8
+_MOST_COLUMNS = 8_192  # of all SELECTs together
 _SECONDS_FOR_A_VIEW = 1.0
 _SECONDS_FOR_VIEWS = 10.0
 
 
-def read_schemas(connection: apsw.Connection, views: Mapping[str, int]) -> list[TableSchema]:
+def largest_statement(widest_table: int) -> Size:
+    """What a statement may be, so that compiling it takes little."""
+    most = min(_MOST.selects, _MOST_COLUMNS // max(1, widest_table))
+    return _MOST._replace(selects=max(_FEWEST_SELECTS, most))
+
+
+def read_schemas(connection: apsw.Connection, views: Mapping[str, Size]) -> list[TableSchema]:
     """The schemas of the tables and views that an agent can read, in the order of creation.
 
     Left out are SQLite's own tables, virtual tables and their shadows, and views that do not run,
@@ -86,7 +96,7 @@ def read_schemas(connection: apsw.Connection, views: Mapping[str, int]) -> list[
     schemas = [_read_schema(connection, str(name)) for name, kind in found if kind == "table"]
     end = monotonic() + _SECONDS_FOR_VIEWS
     for name in (str(name) for name, kind in found if kind == "view"):
-        if views[name.lower()] > MOST_JOINED:
+        if views[lowered(name)].exceeds(_MOST):
             continue
         deadline = min(monotonic() + _SECONDS_FOR_A_VIEW, end)
         connection.set_progress_handler(partial(_is_over, deadline), 1000)
@@ -95,19 +105,22 @@ def read_schemas(connection: apsw.Connection, views: Mapping[str, int]) -> list[
     return schemas
 
 
-def read_views(connection: apsw.Connection) -> dict[str, int]:
-    """How many tables each view joins, by its name in lower case; of too many, only that."""
+def read_views(connection: apsw.Connection) -> dict[str, Size]:
+    """The size of each view, by its name as `lowered`; of what is too much, only that."""
     texts = {
-        str(name).lower(): str(sql)
+        lowered(str(name)): str(sql)
         for name, sql in connection.execute(
             "SELECT name, sql FROM sqlite_master WHERE type = 'view' ORDER BY rowid"
         )
     }
-    sizes: dict[str, int] = {}
+    sizes: dict[str, Size] = {}
     while True:  # a view may use one that was created after it
         before = sizes.copy()
         for name, sql in texts.items():
-            sizes[name] = min(tables_joined(sql, sizes), MOST_JOINED + 1)
+            found = size(sql, sizes)
+            sizes[name] = Size(
+                min(found.joined, _MOST.joined + 1), min(found.selects, _MOST.selects + 1)
+            )
         if sizes == before:
             return sizes
 

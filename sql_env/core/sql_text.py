@@ -19,13 +19,14 @@ _LEXEME = re.compile(
       [a-zA-Z_][\w$\x80-\U0010ffff]*+(?!')            # most lexemes are words
     | [xX]?'(?:[^']|'')*'                              # a string or a blob
     | "(?:[^"]|"")*" | `(?:[^`]|``)*` | \[[^\]]*(?:\]|\Z)  # a name, or a string to SQLite
-    | (?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?\w*
+    | (?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?[\w$\x80-\U0010ffff]*
     | (?!\ufeff)[a-zA-Z_\x80-\U0010ffff][\w$\x80-\U0010ffff]*
     | --[^\n]* | /\*.*?(?:\*/|\Z)
+    | [$@\#:](?:[\w$\x80-\U0010ffff]|::)+(?:\([^)\s]*\)?)?  # a parameter, as Tcl writes them
     | <=|>=|<>|!=|==|\|\||<<|>>|->>?
     | [^\s\ufeff]
     """,
-    re.VERBOSE | re.DOTALL,
+    re.VERBOSE | re.DOTALL | re.ASCII,
 )
 _ASCII_LOWER = {upper: upper + 32 for upper in range(ord("A"), ord("Z") + 1)}
 _COMMENT = ("--", "/*")
@@ -79,6 +80,12 @@ def tokenize(sql: str) -> list[Token]:
     return tokens
 
 
+def bare_statement(sql: str) -> str:
+    """`sql` without the semicolons, blanks and comments around it."""
+    tokens = [token for token in tokenize(sql) if token.text != ";"]
+    return sql[tokens[0].start : tokens[-1].end] if tokens else ""
+
+
 def first_statement(sql: str) -> str:
     """`sql` up to its first semicolon that is no part of a string, a name or a comment."""
     end = next((match.start() for match in _LEXEME.finditer(sql) if match[0] == ";"), None)
@@ -91,7 +98,7 @@ def _kind(lexeme: str) -> str:
         return "string"
     if first in _QUOTES and len(lexeme) > 1:
         return "quoted"
-    if first.isdecimal() or (first == "." and len(lexeme) > 1):
+    if first in "0123456789" or (first == "." and len(lexeme) > 1):
         return "number"
     return "word" if first == "_" or first.isalpha() or not first.isascii() else "mark"
 
@@ -117,14 +124,14 @@ def _normal_form(sql: str) -> str:
             lexemes.pop()
         while lexemes and lexemes[0] == ";":
             del lexemes[0]
-    # As SQLite compares names: letters beyond ASCII keep their case.
-    if not sql.isascii():
-        lexemes = [x if x[0] in "'\"" else x.translate(_ASCII_LOWER) for x in lexemes]
-    elif "'" in sql or '"' in sql:
-        lexemes = [x if x[0] in "'\"" else x.lower() for x in lexemes]
-    else:
-        return " ".join(lexemes).lower()
-    return " ".join(lexemes)
+    if "'" in sql or '"' in sql:
+        return " ".join([x if x[0] in "'\"" else lowered(x) for x in lexemes])
+    return lowered(" ".join(lexemes))
+
+
+def lowered(text: str) -> str:
+    """`text` as SQLite compares names: letters beyond ASCII keep their case."""
+    return text.lower() if text.isascii() else text.translate(_ASCII_LOWER)
 
 
 class OrderTerm(NamedTuple):
@@ -190,6 +197,19 @@ def parse_select(sql: str) -> SelectText | None:
     )
 
 
+class Size(NamedTuple):
+    """What makes a statement slow to compile."""
+
+    joined: int  # the most tables of one FROM, with what SQLite may merge into it
+    selects: int  # with those of views and common table expressions, as often as they are used
+
+    def exceeds(self, most: Size) -> bool:
+        return self.joined > most.joined or self.selects > most.selects
+
+    def or_more(self, other: Size) -> Size:
+        return Size(max(self.joined, other.joined), max(self.selects, other.selects))
+
+
 class _Parenthesis:
     """What is counted of a statement, or of a part of it in parentheses."""
 
@@ -200,6 +220,7 @@ class _Parenthesis:
         self.in_from = in_from
         self.tables = int(in_from)
         self.most = 0
+        self.selects = 0
         self.is_query = False
         self.after = ""  # what it stands behind
 
@@ -208,41 +229,48 @@ class _Parenthesis:
         self.tables, self.in_from = 0, False
 
 
-def joins_more_than(most: int, sql: str, views: Mapping[str, int]) -> bool:
-    """Whether `tables_joined` says more than `most`; of almost all queries that is seen at once."""
-    text = sql.lower()
-    if not views and "with" not in text and sum(map(text.count, (",", "join", "from"))) <= most:
-        return False
-    return tables_joined(sql, views) > most
+def is_larger(sql: str, most: Size, views: Mapping[str, Size]) -> bool:
+    """Whether `size` says more than `most`; of almost all queries that is seen at once."""
+    text = lowered(sql)
+    if not views and "with" not in text:
+        joined = sum(map(text.count, (",", "join", "from")))
+        # What shows a table's columns, and so may be wide, has a FROM.
+        if joined <= min(most):
+            return False
+    return size(sql, views).exceeds(most)
 
 
-def tables_joined(sql: str, views: Mapping[str, int]) -> int:
-    """The most tables that one FROM of `sql` joins, with what SQLite may merge into it.
+def size(sql: str, views: Mapping[str, Size]) -> Size:
+    """What SQLite has to compile. It may be too much, never too little.
 
-    That are subqueries, common table expressions, views and EXISTS. It may be too many, never too
-    few: a statement that seems to join little and joins a lot keeps SQLite's planner busy for
-    seconds.
+    Into a join SQLite merges subqueries, common table expressions, views and EXISTS. A statement
+    that seems to join little and joins a lot keeps its planner busy for seconds; so does one that
+    seems to have few subqueries while it finds out what their columns mean.
 
     Args:
         sql: any text.
-        views: how many tables the views join, by their names in lower case.
+        views: the sizes of the views, by their names as `lowered`.
     """
-    lexemes = [lexeme.lower() for lexeme in _LEXEME.findall(sql) if lexeme[:2] not in _COMMENT]
+    lexemes = [lexeme for lexeme in _LEXEME.findall(lowered(sql)) if lexeme[:2] not in _COMMENT]
     sizes, again = dict(views), set[str]()
     for _ in range(_MOST_FORWARD_REFERENCES):
         before = sizes.copy(), again.copy()
-        most = _count_joined(lexemes, sizes, again)
+        most = _count(lexemes, views, sizes, again)
         if (sizes, again) == before:
             return most
-    return len(lexemes)  # each of them used before it is defined: nobody writes like this
+    # Each of them used before it is defined: nobody writes like this.
+    return Size(len(lexemes), len(lexemes))
 
 
-def _count_joined(lexemes: Sequence[str], sizes: dict[str, int], again: set[str]) -> int:
+def _count(
+    lexemes: Sequence[str], views: Mapping[str, Size], sizes: dict[str, Size], again: set[str]
+) -> Size:
     """One reading of a statement.
 
     Args:
         lexemes: the statement, in lower case and without comments.
-        sizes: how many tables a name joins; what common table expressions join is put into it.
+        views: what a name with a schema stands for.
+        sizes: what any other name stands for; common table expressions are put into it.
         again: names that are given twice are put into it. The others mean themselves in their own
             definition, which is one table: a recursion.
     """
@@ -266,8 +294,11 @@ def _count_joined(lexemes: Sequence[str], sizes: dict[str, int], again: set[str]
             inner, here, closed = here, around.pop(), here.after
             if inner.is_query:
                 inner.end_of_arm()
-            if inner.name:
-                sizes[inner.name] = max(sizes.get(inner.name, 1), inner.most)
+            if inner.name and inner.is_query:
+                found = Size(inner.most, inner.selects)
+                sizes[inner.name] = found.or_more(sizes.get(inner.name, Size(1, 0)))
+            else:
+                here.selects += inner.selects
             if inner.is_query and (inner.is_item or inner.exists):
                 here.tables += inner.most - inner.is_item
             else:  # a query for itself, or an expression, which may hold EXISTS
@@ -276,6 +307,7 @@ def _count_joined(lexemes: Sequence[str], sizes: dict[str, int], again: set[str]
         elif lexeme in ("select", "values"):
             here.end_of_arm()
             here.is_query = True
+            here.selects += 1
         elif lexeme == "from" and previous != "distinct":
             here.in_from = True
             here.tables += 1
@@ -283,15 +315,27 @@ def _count_joined(lexemes: Sequence[str], sizes: dict[str, int], again: set[str]
             here.in_from = False
         elif here.in_from and lexeme in (",", "join"):
             here.tables += 1
-        elif here.in_from and (previous in _BEFORE_TABLE or previous == "."):
+        elif _stands_for_table(lexemes, at, here.in_from):
             name = _unquoted(lexeme)
             recursive = any(name == part.name and part.is_query for part in (*around, here))
-            if name in sizes and (not recursive or previous == "." or name in again):
-                here.tables += sizes[name] - 1
+            named = views if previous == "." else sizes
+            if name in named and (named is views or not recursive or name in again):
+                here.selects += named[name].selects
+                if here.in_from:
+                    here.tables += named[name].joined - 1
         previous = lexeme
     for part in (*around, here):
         part.end_of_arm()
-    return max(part.most for part in (*around, here))
+    parts = (*around, here)
+    return Size(max(part.most for part in parts), sum(part.selects for part in parts))
+
+
+def _stands_for_table(lexemes: Sequence[str], at: int, in_from: bool) -> bool:
+    """Whether `at` is where a FROM or an IN names a table."""
+    if at >= 3 and lexemes[at - 1] == ".":
+        at -= 2
+    before = lexemes[at - 1] if at else ""
+    return before == "in" or (in_from and before in _BEFORE_TABLE)
 
 
 def _name_before(lexemes: Sequence[str], at: int, closed: str) -> str:

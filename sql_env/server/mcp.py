@@ -18,7 +18,7 @@ from random import SystemRandom
 from typing import Any
 from weakref import WeakKeyDictionary, finalize
 
-from anyio import to_thread
+from anyio import Lock, to_thread
 from fastmcp import Context, FastMCP
 from fastmcp.exceptions import ToolError
 from mcp.server.session import ServerSession
@@ -45,16 +45,23 @@ def build_server(
 ) -> FastMCP:
     """An MCP server over these questions; every session has an environment of its own."""
     episodes: WeakKeyDictionary[ServerSession, SQLEnvironment] = WeakKeyDictionary()
+    # A client may send calls side by side; an episode is played step by step.
+    turns: WeakKeyDictionary[ServerSession, Lock] = WeakKeyDictionary()
     template = SQLEnvironment(db_dir=db_dir, step_budget=step_budget, questions=questions)
     server = FastMCP("sql-env", instructions=INSTRUCTIONS)
 
+    def turn(context: Context) -> Lock:
+        return turns.setdefault(context.session, Lock())
+
     async def play(context: Context, action_type: str, argument: str) -> str:
-        env = episodes.get(context.session)
-        if env is None:
-            raise ToolError("no episode is running: call start first")
         action = SQLAction(action_type=action_type, argument=argument)
-        try:  # in a thread: a query may take as long as its deadline
-            seen = await to_thread.run_sync(env.step, action)
+        try:
+            async with turn(context):
+                env = episodes.get(context.session)
+                if env is None:
+                    raise ToolError("no episode is running: call start first")
+                # In a thread: a query may take as long as its deadline.
+                seen = await to_thread.run_sync(env.step, action)
         except EpisodeError:
             raise ToolError("the episode is over: call start to begin another") from None
         return _outcome(seen)
@@ -68,7 +75,8 @@ def build_server(
             finalize(context.session, env.close)
         chosen = question_id or SystemRandom().choice(questions).question_id
         try:
-            seen = await to_thread.run_sync(partial(env.reset, question_id=chosen))
+            async with turn(context):
+                seen = await to_thread.run_sync(partial(env.reset, question_id=chosen))
         except UnknownQuestionError as error:
             raise ToolError(str(error)) from None
         return format_observation(seen)

@@ -90,6 +90,13 @@ def _chain(levels: int, body: str) -> str:
     return ", ".join(["WITH a0 AS (SELECT id AS x FROM person)", *links])
 
 
+_HIDDEN = f"WITH c AS {_SIX} SELECT 1 {_ten_times('c')}"
+_WIDE = f"SELECT {', '.join(f'1 c{i}' for i in range(128))}"
+# Names that SQLite takes for one word, and the swallowing of a quote by a parameter.
+_STRANGE_NAMES = ("\u0663$c", "\u0663.c", "\u212a", "\u00b2c", "c\u00aa$", "\u2028")
+_SWALLOWING = ("$a(')", '@a(")', ":a([)", "$a::b(`)", "$a(/*)", "$a(--)")
+
+
 DENIED = {ErrorKind.DENIED}
 TOO_LARGE = {ErrorKind.TOO_LARGE}
 TIMEOUT = {ErrorKind.TIMEOUT}
@@ -500,6 +507,40 @@ STATEMENTS: dict[str, tuple[set[ErrorKind], list[str]]] = {
             f"WITH c AS {_SIX} SELECT sum(1) OVER c FROM city "
             f"WINDOW c AS (PARTITION BY (SELECT 1 {_ten_times('c')}))",
             f"WITH c AS (WITH c AS {_SIX} SELECT 1 {_ten_times('c')}) SELECT * FROM c",
+        ],
+    ),
+    "names and parameters that hide a join": (
+        TOO_LARGE | SYNTAX,
+        [
+            *(
+                _HIDDEN.replace("WITH c", f"WITH {x}").replace("c t", f"{x} t")
+                for x in _STRANGE_NAMES
+            ),
+            *(_HIDDEN.replace("SELECT 1", f"SELECT {x}") for x in _SWALLOWING),
+            *(_self_join("pair", 60, "{0}.a={1}.b", 9_000).replace(" 1 ", f" {x} ") for x in "?:a"),
+        ],
+    ),
+    "deep queries": (
+        TOO_LARGE,
+        [
+            "SELECT * FROM " + "(SELECT * FROM " * 300 + f"({_WIDE})" + ")" * 300,
+            "SELECT count(*) FROM " + "(SELECT * FROM " * 400 + f"({_WIDE})" + ")" * 400,
+            "SELECT 1 WHERE EXISTS " + "(SELECT * FROM " * 300 + f"({_WIDE})" + ")" * 300,
+            "SELECT * FROM " + "(SELECT DISTINCT * FROM " * 200 + f"({_WIDE})" + ")" * 200,
+            f"WITH x0 AS ({_WIDE})"
+            + "".join(f", x{i} AS (SELECT * FROM x{i - 1})" for i in range(1, 99))
+            + " SELECT * FROM x98",
+            f"WITH x0 AS ({_WIDE})"
+            + "".join(f", x{i} AS (SELECT * FROM x{i - 1} WHERE 1 IN x0)" for i in range(1, 99))
+            + " SELECT * FROM x98",
+            f"WITH x0 AS ({_WIDE})"
+            + "".join(
+                f", x{i} AS (SELECT * FROM x{i - 1} WHERE 1 IN (SELECT 1 FROM x{i - 1}))"
+                for i in range(1, 20)
+            )
+            + " SELECT * FROM x19",
+            "SELECT "
+            + "+".join([f"(SELECT c1 FROM (SELECT * FROM {'(SELECT * FROM city)'}))"] * 90),
         ],
     ),
     "deep expressions": (

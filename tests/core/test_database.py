@@ -91,6 +91,20 @@ class TestResults:
     def test_ways_to_write_one_select(self, shop: Database, sql: str) -> None:
         assert shop.query(sql).rows == ((1,),)
 
+    @pytest.mark.parametrize("value", ["'a'", "CAST(x'61e9' AS TEXT)", f"'{'b' * 3_000}'"])
+    @pytest.mark.parametrize(
+        "end",
+        [";", " -- x", "; -- x;", " /* x */;", " /* open", "; /* open", ";\n-- a\n;", ";\ufeff"],
+    )
+    def test_a_comment_behind_a_query_changes_nothing(
+        self, make: Make, value: str, end: str
+    ) -> None:
+        database = Database(make(f"CREATE TABLE t(x); INSERT INTO t VALUES ({value}), (2);"))
+        plain = database.query("SELECT x FROM t")
+        assert plain.ok
+        assert database.query(f"SELECT x FROM t{end}") == plain
+        assert database.query(f"SELECT x FROM t{end}") == plain  # now it is known
+
     def test_joins_windows_and_views(self, shop: Database) -> None:
         sql = (
             "SELECT c.Name, rank() OVER (ORDER BY b.total DESC) FROM big b "
@@ -406,6 +420,38 @@ class TestSchema:
     def test_virtual_tables_and_their_shadows_are_left_out(self, make: Make) -> None:
         path = make("CREATE TABLE t (x); CREATE VIRTUAL TABLE words USING fts5(text);")
         assert Database(path).table_names == ("t",)
+
+    @pytest.mark.parametrize(
+        "sql",
+        [
+            "SELECT count(*) FROM words_content",
+            "SELECT 1 FROM main.Words_Content",
+            "SELECT EXISTS (SELECT 1 FROM words_docsize)",
+            "SELECT count(*) FROM t, words_content",
+            "SELECT x FROM t WHERE 1 IN (SELECT 1 FROM words_content)",
+            "SELECT count(*) FROM words",
+            "SELECT count(*) FROM seen",
+            "SELECT one FROM ones",
+            "SELECT count(*) FROM stored",
+            "SELECT count(*) FROM sqlite_stat1",
+            "SELECT 1 FROM sqlite_sequence",
+        ],
+    )
+    def test_rows_of_hidden_tables_are_not_counted(self, make: Make, sql: str) -> None:
+        path = make(
+            """
+            CREATE TABLE t (x INTEGER PRIMARY KEY AUTOINCREMENT); INSERT INTO t VALUES (1);
+            CREATE VIRTUAL TABLE words USING fts5(text); INSERT INTO words VALUES ('a'), ('b');
+            CREATE VIEW seen AS SELECT * FROM words_content; CREATE VIEW fine AS SELECT x FROM t;
+            CREATE VIEW ones AS SELECT 1 AS one FROM words_content;
+            CREATE VIEW stored AS SELECT name FROM sqlite_master;
+            CREATE INDEX by_x ON t(x); ANALYZE;
+            """
+        )
+        database = Database(path)
+        assert database.table_names == ("t", "fine")
+        assert database.query("WITH by_x AS (SELECT 1) SELECT count(*) FROM by_x").ok
+        assert database.query(sql).error_kind == ErrorKind.DENIED
 
     def test_a_name_may_hold_any_character(self, make: Make) -> None:
         name = 'we"ird [table] `x` ?#%'

@@ -109,7 +109,10 @@ def test_attack_is_repelled(folder: Path, kinds: set[ErrorKind], statement: str)
 
 @pytest.mark.parametrize(
     "statement",
-    STATEMENTS["bombs for the planner"][1] + STATEMENTS["explosions while compiling"][1],
+    STATEMENTS["bombs for the planner"][1]
+    + STATEMENTS["explosions while compiling"][1]
+    + STATEMENTS["names and parameters that hide a join"][1]
+    + STATEMENTS["deep queries"][1],
 )
 def test_compiling_obeys_a_deadline_of_a_millisecond(folder: Path, statement: str) -> None:
     database = Database(folder / "victim.sqlite", INSTANT)
@@ -117,6 +120,50 @@ def test_compiling_obeys_a_deadline_of_a_millisecond(folder: Path, statement: st
     begun = time.thread_time()
     assert not database.query(statement).ok
     assert time.thread_time() - begun < INSTANT.seconds + GRACE_SECONDS
+
+
+@pytest.fixture(scope="module")
+def wide(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A database with a table of as many columns as SQLite allows."""
+    path = tmp_path_factory.mktemp("wide") / "wide.sqlite"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute(f"CREATE TABLE w ({', '.join(f'c{i}' for i in range(2_000))})")
+        connection.execute("INSERT INTO w(c0) VALUES (1)")
+        connection.execute("CREATE VIEW v0 AS SELECT * FROM w")
+        for i in range(1, 12):
+            connection.execute(f"CREATE VIEW v{i} AS SELECT * FROM v{i - 1}")
+        connection.commit()
+    return path
+
+
+@pytest.mark.parametrize("levels", [4, 10, 20, 50, 90, 200])
+@pytest.mark.parametrize(
+    "level",
+    [
+        "SELECT * FROM ({})",
+        "SELECT DISTINCT * FROM ({})",
+        "SELECT c1, * FROM ({})",
+        "SELECT * FROM ({}) WHERE c0 IN w",
+        "WITH x AS ({}) SELECT * FROM x",
+        "WITH x AS MATERIALIZED ({}) SELECT * FROM x",
+        "SELECT * FROM w UNION ALL {}",
+        "SELECT 1 FROM w WHERE EXISTS ({})",
+        "SELECT 1 WHERE ({}) IN (SELECT * FROM w)",
+        "SELECT * FROM v7 UNION {}",
+    ],
+)
+def test_deep_queries_over_a_wide_table_obey_a_deadline_of_a_millisecond(
+    wide: Path, level: str, levels: int
+) -> None:
+    sql = "SELECT * FROM v11"
+    for _ in range(levels):
+        sql = level.format(sql)
+    database = Database(wide, INSTANT)
+    assert database.query("SELECT 1").ok
+    _, seconds, growth = _measured(database, sql)
+    assert seconds < INSTANT.seconds + GRACE_SECONDS
+    assert growth < MOST_GROWTH
+    assert Database(wide).query("SELECT c0 FROM (SELECT * FROM (SELECT * FROM w))").rows == ((1,),)
 
 
 def _measured(database: Database, sql: str) -> tuple[QueryResult, float, int]:

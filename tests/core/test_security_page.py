@@ -31,12 +31,17 @@ TESTS_OF = {
         "table functions",
         "reading other files",
         "other databases",
+        "test_rows_of_hidden_tables_are_not_counted",
     ],
     "endless queries": ["recursive bombs", "cartesian bombs", "floods of rows"],
     "statements that keep the planner busy": [
         "test_compiling_obeys_a_deadline_of_a_millisecond",
         "test_tables_are_counted_with_what_is_merged_into_a_join",
+        "test_selects_are_counted_as_often_as_they_are_used",
+        "test_deep_queries_over_a_wide_table_obey_a_deadline_of_a_millisecond",
         "bombs for the planner",
+        "names and parameters that hide a join",
+        "deep queries",
     ],
     "statements that grow while SQLite compiles them": [
         "test_after_the_heap_was_full_everything_works_again",
@@ -71,6 +76,7 @@ TESTS_OF = {
     "many MCP sessions": [
         "test_sessions_are_bounded_and_an_ended_one_makes_room",
         "test_requests_without_a_session_leave_nothing_behind",
+        "test_calls_that_come_side_by_side_are_played_one_by_one",
     ],
     "many visitors who watch a model": [
         "test_a_few_are_served_the_others_wait_and_the_line_has_an_end",

@@ -6,7 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sql_env.core.sql_text import normalize_sql, parse_select, tables_joined, tokenize
+from sql_env.core.sql_text import (
+    Size,
+    bare_statement,
+    normalize_sql,
+    parse_select,
+    size,
+    tokenize,
+)
 
 
 @pytest.mark.parametrize(
@@ -102,6 +109,14 @@ def test_a_text_of_half_a_million_marks_is_read_in_linear_time(unit: str) -> Non
         ("WITH \u00a0 AS (SELECT a FROM t, u) SELECT 1 FROM \u00a0, \u00a0", 4),
         ("WITH \u00e9 AS (SELECT a FROM t, u) SELECT 1 FROM \ufeff\u00e9, \ufeff\ufeff\u00e9", 4),
         ("WITH b\ufeff AS (SELECT a FROM t, u) SELECT 1 FROM b, b\ufeff", 3),
+        # Letters and digits of any alphabet are letters of a name; only A to Z have another case.
+        ("WITH \u0663$c AS (SELECT a FROM t, u) SELECT 1 FROM \u0663$c, \u0663$C", 4),
+        ("WITH \u212a AS (SELECT a FROM t, u), k AS (SELECT 1) SELECT 1 FROM \u212a, \u212a", 4),
+        ("WITH \u017fight AS (SELECT 1 FROM sight, t) SELECT 1 FROM \u017fight", 6),
+        # What a parameter swallows is no string, no name and no comment.
+        ("SELECT $a(') FROM t, u, v WHERE $b('a, b)", 3),
+        ('SELECT @a("), :b(`), #c([), $d::e(/*), $f(--) FROM t, u, v, w', 4),
+        ("SELECT ?1, ?, :a, @b, $c FROM t, u", 2),
         ("WITH materialized AS MATERIALIZED (SELECT a FROM t, u) SELECT 1 FROM materialized", 2),
         ("SELECT 1 FROM t window, u, v WHERE 1", 3),
         ("SELECT 1 FROM t WINDOW sight AS (ORDER BY (SELECT 1 FROM sight))", 5),
@@ -112,14 +127,105 @@ def test_a_text_of_half_a_million_marks_is_read_in_linear_time(unit: str) -> Non
     ],
 )
 def test_tables_are_counted_with_what_is_merged_into_a_join(sql: str, tables: int) -> None:
-    assert tables_joined(sql, {"sight": 5}) == tables
+    assert size(sql, {"sight": Size(5, 1)}).joined == tables
+
+
+@pytest.mark.parametrize(
+    ("sql", "selects"),
+    [
+        ("SELECT 1", 1),
+        ("VALUES (1), (2)", 1),
+        ("SELECT * FROM (SELECT * FROM (SELECT * FROM t))", 3),
+        ("SELECT 1 UNION SELECT 2 UNION ALL VALUES (3)", 3),
+        ("SELECT (SELECT 1) + (SELECT 2) WHERE a IN (SELECT 3) AND EXISTS (SELECT 4)", 5),
+        ("WITH c AS (SELECT 1) SELECT * FROM c, c AS d JOIN main.c", 3),
+        ("WITH c AS (SELECT 1), d AS (SELECT * FROM c WHERE a IN c) SELECT * FROM d", 4),
+        ("WITH sight AS (SELECT 1 FROM main.sight) SELECT * FROM sight, t", 5),
+        ("SELECT * FROM sight WHERE a IN sight OR b IN main.sight", 10),
+        ("WITH c AS (SELECT 1 AS c) SELECT c.c, c.c FROM c WHERE c.c > 1", 2),
+        ("WITH RECURSIVE n AS (SELECT 1 UNION ALL SELECT i + 1 FROM n, n) SELECT 1 FROM n", 3),
+    ],
+)
+def test_selects_are_counted_as_often_as_they_are_used(sql: str, selects: int) -> None:
+    assert size(sql, {"sight": Size(5, 3)}).selects == selects
+
+
+@pytest.mark.parametrize(
+    "end", ["", ";", " -- x", "; -- ;x", "; /* open", ";;\n/* a */ ; ", "\ufeff;"]
+)
+@pytest.mark.parametrize("start", ["", " ; ", "/* a; */ "])
+def test_what_stands_around_a_statement_is_no_part_of_it(start: str, end: str) -> None:
+    assert bare_statement(f"{start}SELECT 'a;'{end}") == "SELECT 'a;'"
+
+
+_NAMES = [
+    "c",
+    "join1",
+    "\u0663$",
+    "\u212a",
+    "\u00e9",
+    "window",
+    "materialized",
+    "[from(]",
+    '"a\'("',
+    "`,`",
+]
+_NOISE = [" ", "\n", " /* ' ( */ ", ' -- ` " [\n', " \ufeff", "\t/* -- */"]
+
+
+@st.composite
+def _statements(draw: st.DrawFn) -> tuple[str, int, int]:
+    """A statement with the tables that its widest FROM joins, and its SELECTs."""
+    sizes = {"t": (1, 0), "u": (1, 0)}
+    links = []
+
+    def select(depth: int) -> tuple[str, int, int]:
+        texts, tables, selects, most = [], 0, 1, 0
+        for _ in range(draw(st.integers(1, 3))):
+            if depth and draw(st.booleans()):
+                text, joined, inner = select(depth - 1)
+                texts.append(f"({text})")
+            else:
+                name = draw(st.sampled_from(sorted(sizes)))
+                joined, inner = sizes[name]
+                texts.append(name.upper() if name.isascii() and draw(st.booleans()) else name)
+            tables, selects = tables + joined, selects + inner
+        text = "SELECT 1 FROM " + draw(st.sampled_from([" , ", " JOIN ", " LEFT JOIN "])).join(
+            texts
+        )
+        if depth and draw(st.booleans()):
+            inside, joined, inner = select(depth - 1)
+            exists = draw(st.booleans())
+            text += f" WHERE {'EXISTS' if exists else '1 IN'} ({inside})"
+            tables, most, selects = tables + exists * joined, joined, selects + inner
+        return text, max(tables, most), selects
+
+    for name in draw(st.lists(st.sampled_from(_NAMES), unique=True, max_size=4)):
+        text, *counts = select(2)
+        links.append(f"{name} AS ( {text} )")
+        sizes[name] = (counts[0], counts[1])
+    text, tables, selects = select(2)
+    if links:
+        text = f"WITH {' , '.join(links)} {text}"
+    words = text.split(" ")
+    noise = draw(st.lists(st.sampled_from(_NOISE), min_size=len(words), max_size=len(words)))
+    return "".join(map("".join, zip(noise, words, strict=True))), tables, selects
+
+
+@given(_statements())
+def test_a_statement_is_never_taken_for_a_smaller_one(made: tuple[str, int, int]) -> None:
+    sql, tables, selects = made
+    found = size(sql, {})
+    assert found.joined >= tables
+    assert found.selects >= selects
 
 
 def test_a_name_that_is_given_twice_is_never_taken_for_a_recursion() -> None:
     within = "SELECT 1 FROM c, c"
-    assert tables_joined(f"WITH c AS (WITH c AS (SELECT 1 FROM t, u) {within}) {within}", {}) >= 8
+    assert size(f"WITH c AS (WITH c AS (SELECT 1 FROM t, u) {within}) {within}", {}).joined >= 8
 
 
 def test_expressions_that_are_used_before_they_are_defined_are_not_followed_for_ever() -> None:
     links = [f"c{i} AS (SELECT 1 FROM c{i + 1}, c{i + 1})" for i in range(20)]
-    assert tables_joined(f"WITH {', '.join(links)} SELECT 1 FROM c0", {}) > 16
+    found = size(f"WITH {', '.join(links)} SELECT 1 FROM c0", {})
+    assert min(found) > 16

@@ -102,6 +102,24 @@ def test_the_last_step_says_that_the_episode_is_over(server: FastMCP) -> None:
     assert texts[4].endswith("The episode is over: no answer was given in time.")
 
 
+def test_calls_that_come_side_by_side_are_played_one_by_one(server: FastMCP) -> None:
+    slow = "WITH RECURSIVE n(i) AS (SELECT {} UNION ALL SELECT i + 1 FROM n WHERE i < 99999) "
+
+    async def episode() -> list[str | BaseException]:
+        async with Client(server) as client:
+            await said(client, "start", question_id="music_count")
+            calls = (
+                said(client, "query", sql=slow.format(i) + "SELECT max(i) FROM n")
+                for i in range(12)
+            )
+            return await asyncio.gather(*calls, return_exceptions=True)
+
+    came = asyncio.run(episode())
+    played = [text for text in came if isinstance(text, str)]
+    assert sorted(text.partition("Steps left: ")[2][:1] for text in played) == list("01234")
+    assert all("episode is over" in str(error) for error in came if isinstance(error, ToolError))
+
+
 def test_sessions_play_their_own_episodes(server: FastMCP) -> None:
     async def episodes() -> tuple[str, str]:
         async with Client(server) as one, Client(server) as other:
