@@ -25,6 +25,7 @@ class Reading(NamedTuple):
 ROW_GAP = re.compile(r"(?<=[)\]])\s*(?:[,;]\s*)?(?=[(\[])")
 _BORDER_CHARACTERS = frozenset(" \t|+:=-")
 _ROW_COUNT = re.compile(r"\(\d[\d,]* rows?\b[^()]*\)")
+_NULLS = ("NULL", "NONE")
 _BULLET = re.compile(r"[-*•]\s+")
 _NUMBERING = re.compile(r"(\d{1,6})[.)]\s+")
 _AND = re.compile(r",?(?<!\s)\s+and\s+")  # a run of blanks is tried from its first only
@@ -123,7 +124,10 @@ def names_columns(cells: Sequence[str], gold: Gold) -> bool:
     if names == sorted(map(normalize_text, gold.columns)):
         return True
     bare = [_text(undecorated_cell(Bare(cell))) for cell in cells]
-    words = all(typed_number(cell) is None and cell.upper() != "NULL" for cell in bare)
+    words = all(
+        typed_number(cell) is None and cell.upper() not in _NULLS and cell[:1] not in ("(", "[")
+        for cell in bare
+    )
     return words and len(cells) == gold.width and gold.has_numeric_column
 
 

@@ -14,7 +14,9 @@ from collections.abc import Sequence
 from sql_env.core.cells import Bare, TypedCell, normalize_text
 
 # A run of marks is tried at its beginning only: thousands of them would take quadratic time.
-_BOLD_OR_CODE = re.compile(r"(?<![\w`])(?:\*\*([^*\n]+)\*\*|__([^_\n]+)__|`++([^`\n]+)`+)(?!\w)")
+_BOLD_OR_CODE = re.compile(
+    r"(?<![\w`])(?:\*\*((?:[^*\n]|\*(?!\*))+)\*\*|__((?:[^_\n]|_(?!_))+)__|`++([^`\n]+)`+)(?!\w)"
+)
 _MARKS = ("**", "__", "*", "_", "`")
 _QUALIFIER = re.compile(r"\w+\.")
 _WORD = re.compile(r"[^\W_]+")
@@ -34,7 +36,7 @@ _LABEL = re.compile(r"\s*([^\W\d][^:=|;,\n]{0,60}?)\s*(?:[:=]|\b(?:is|are)\b\s*:
 
 
 def undecorated(text: str) -> str:
-    """A text without bold, code marks, separators at the ends of lines and the stop at its end."""
+    """A text without bold, code marks and separators at the ends of lines."""
     lines = []
     for line in _BOLD_OR_CODE.sub(lambda match: match[match.lastindex or 0], text).splitlines():
         line = line.strip().rstrip(",;").rstrip()
@@ -43,8 +45,12 @@ def undecorated(text: str) -> str:
         elif line.startswith("|") and not line.endswith("|"):
             line = line[1:].lstrip()
         lines.append(line)
-    text = "\n".join(lines).strip()
-    return text[:-1] if text.endswith(".") and not text.endswith("..") else text
+    return "\n".join(lines).strip()
+
+
+def without_stop(text: str) -> str:
+    """A text without the one stop at its end."""
+    return text[:-1].rstrip() if text.endswith(".") and not text.endswith("..") else text
 
 
 def undecorated_cell(cell: TypedCell) -> TypedCell:

@@ -29,6 +29,7 @@ from sql_env.core.answer_marks import (
     split_label,
     undecorated,
     undecorated_cell,
+    without_stop,
 )
 from sql_env.core.cells import Bare, TypedCell
 from sql_env.core.gold import Gold
@@ -43,6 +44,7 @@ _EMPTY = re.compile(
 _QUERY = re.compile(r"(?:select\b.*\bfrom|with\s+\w+\s+as\s*\(\s*select)\b", re.I | re.S)
 _FENCE = re.compile(r"```\w*")
 _BRACKET = re.compile(r'\\.|["\[\]{}]', re.DOTALL)
+_ESCAPE = re.compile(r"""\\(?:[\\'"nrt]|x[\da-fA-F]{2}|u[\da-fA-F]{4})""")
 _CLOSING = {"[": "]", "(": ")", "{": "}"}
 
 
@@ -86,7 +88,7 @@ def _usable(text: str) -> str:
         text = "\n".join(lines[1:-1]).strip()
     if not text:
         raise AnswerError(f"an empty answer: {_HOW}")
-    if text[0] in "[{" and not _balanced(text):
+    if text[0] in "[{" and not _balanced(text) and _parse_literal(text) is _NOTHING:
         raise AnswerError(f"the brackets of this answer do not close: {_HOW}")
     if _QUERY.match(text):
         raise AnswerError("this answer is a query: run it with QUERY first, then answer its result")
@@ -108,16 +110,22 @@ def _balanced(text: str) -> bool:
 def _all_readings(text: str, gold: Gold) -> Iterator[Reading]:
     """As it stands, then without decoration around the whole, the cells, and without labels."""
     bare = undecorated(text)
-    for version in (text, bare) if bare and bare != text else (text,):
-        for reading in _readings(version, gold):
-            yield reading
-            yield reading._replace(rows=[tuple(map(undecorated_cell, r)) for r in reading.rows])
-    if bare[:1] + bare[-1:] == "{}":
-        bare = bare[1:-1]
-    if len(gold.rows) == 1 < gold.width:
-        yield from _labelled_row(bare, gold)
-    elif gold.width == 1 and (unlabelled := _without_label(bare, gold)):
-        yield from _readings(unlabelled, gold)
+    versions = [version for version in dict.fromkeys((bare, without_stop(bare))) if version]
+    for version in dict.fromkeys((text, *versions)):
+        yield from _decorated_readings(version, gold)
+    for version in versions:
+        if version[:1] + version[-1:] == "{}":
+            version = version[1:-1]
+        if len(gold.rows) == 1 < gold.width:
+            yield from _labelled_row(version, gold)
+        elif gold.width == 1 and (unlabelled := _without_label(version, gold)):
+            yield from _decorated_readings(unlabelled, gold)
+
+
+def _decorated_readings(text: str, gold: Gold) -> Iterator[Reading]:
+    for reading in _readings(text, gold):
+        yield reading
+        yield reading._replace(rows=[tuple(map(undecorated_cell, row)) for row in reading.rows])
 
 
 def _without_label(text: str, gold: Gold) -> str:
@@ -139,8 +147,9 @@ def _labelled_row(text: str, gold: Gold) -> Iterator[Reading]:
         if len(labelled) == len(parts) == gold.width:
             names = tuple(label.strip(" \"'") for label, _ in labelled)
             if None not in bind(names, gold.columns):
-                cells = tuple(undecorated_cell(read_cell(value)) for _, value in labelled)
+                cells = tuple(read_cell(value) for _, value in labelled)
                 yield Reading([cells], names)
+                yield Reading([tuple(map(undecorated_cell, cells))], names)
 
 
 def _readings(text: str, gold: Gold) -> Iterator[Reading]:
@@ -183,7 +192,8 @@ def _parse_literal(text: str) -> Any:
         return json.loads(text, parse_float=Bare, parse_int=Bare, parse_constant=Bare)
     except (ValueError, RecursionError):
         pass
-    if text[0] not in "[({'\"" or "\\" in text:  # Python warns of escapes it does not know
+    # Python warns of escapes that it does not know.
+    if text[0] not in "[({'\"" or "\\" in _ESCAPE.sub("", text):
         return _NOTHING
     try:
         value = ast.literal_eval(text)

@@ -34,15 +34,17 @@ class Profile(NamedTuple):
 
 def profile(rows: Sequence[Row]) -> Profile:
     """Gold's size, its values and some of its numbers."""
-    return Profile(len(rows), len(rows[0]) if rows else 0, _values(rows), _some_numbers(rows))
+    return Profile(
+        len(rows), len(rows[0]) if rows else 0, distinct_values(rows), _some_numbers(rows)
+    )
 
 
-def closeness(rows: Sequence[Row], wanted: Profile) -> float:
-    """1 for gold's own rows, 0 for nothing in common."""
+def closeness(rows: Sequence[Row], wanted: Profile, values: frozenset[Cell] | None = None) -> float:
+    """1 for gold's own rows, 0 for nothing in common; `values` are those of `rows`, where known."""
     if not rows or not wanted.rows:
         return float(len(rows) == wanted.rows)
     size = _ratio(len(rows), wanted.rows) * _ratio(len(rows[0]), wanted.columns)
-    values = _values(rows)
+    values = distinct_values(rows) if values is None else values
     shared = len(values & wanted.values)
     overlap = shared / (len(values) + len(wanted.values) - shared)
     score = SIZE_WEIGHT * size + OVERLAP_WEIGHT * overlap
@@ -57,7 +59,8 @@ def closeness(rows: Sequence[Row], wanted: Profile) -> float:
     return score + NUMBERS_WEIGHT * near / len(wanted.numbers)
 
 
-def _values(rows: Sequence[Row]) -> frozenset[Cell]:
+def distinct_values(rows: Sequence[Row]) -> frozenset[Cell]:
+    """What stands in the cells of a result, as far as it is looked at."""
     if rows and len(rows) * len(rows[0]) > MAX_CELLS:
         rows = rows[: MAX_CELLS // len(rows[0])]
     return frozenset(chain.from_iterable(rows))

@@ -1,7 +1,8 @@
 """Dense reward in three layers that are kept apart: operational, progress, terminal.
 
 Operational: what is seen for the first time, less a price for every step and for repeating oneself.
-Progress: how close the best query result so far is to gold; a right answer is as close as can be.
+Progress: how close the best query result so far is to gold, where it shows values that were not
+shown before; a right answer is as close as can be.
 Terminal: the answer. So the sum over an episode depends on what was seen, on the best result and on
 the answer, less a price for every step: whatever shows nothing new only costs. The first two layers
 are shaping: their sum stays within bounds so narrow that no episode without a correct answer beats
@@ -10,16 +11,16 @@ one with it.
 
 from __future__ import annotations
 
-import re
+from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from sql_env.core.actions import PlayedActions
-from sql_env.core.database import QueryResult
+from sql_env.core.database import Cell, QueryResult, Row
 from sql_env.core.gold import Gold
-from sql_env.core.progress import closeness
-from sql_env.core.sql_text import normalize_sql
+from sql_env.core.progress import closeness, distinct_values
+from sql_env.core.sql_text import literals
 
 
 @dataclass(frozen=True)
@@ -102,9 +103,8 @@ class RewardParts(NamedTuple):
         return self.operational + self.progress + self.terminal
 
 
-# Results that are compared with gold in one episode. It bounds what can be found out by guessing.
+# Results of an episode that may earn progress. It bounds what can be found out by guessing.
 RESULTS_COMPARED = 5
-_LIMIT = re.compile(r" limit -? ?\d+(?: (?:,|offset) -? ?\d+)?$")
 
 
 class RewardTracker:
@@ -118,7 +118,8 @@ class RewardTracker:
         self._seen_tables: set[str] = set()
         self._seen_columns: set[tuple[str, str]] = set()
         self._seen_earned = 0.0
-        self._compared: set[str] = set()
+        self._returned: set[Cell] = set()  # the values of all results so far
+        self._compared = 0
         self._potential = 0.0
         self._shaping = 0.0  # the sum so far, before it is kept within bounds
         self._beyond = 0.0  # how far that is outside them
@@ -129,7 +130,7 @@ class RewardTracker:
         twin._played = self._played.copy()
         twin._seen_tables = self._seen_tables.copy()
         twin._seen_columns = self._seen_columns.copy()
-        twin._compared = self._compared.copy()
+        twin._returned = self._returned.copy()
         return twin
 
     def step(
@@ -157,10 +158,9 @@ class RewardTracker:
         self.repeated = not self._played.add(kind, argument) and correct is None
         if self.repeated:
             operational += config.repeat
-        elif ok and result is not None:
+        elif ok and result is not None and (kind != "QUERY" or _shows_values(argument, result)):
             operational += self._newly_seen(result)
-            if kind == "QUERY" and self._is_compared(argument, result):
-                progress = self._risen_to(self._level(result))
+            progress = self._newly_close(result, compared=kind == "QUERY")
         if correct:
             progress = self._risen_to(1.0)
         # What the bounds take away is taken from the operational layer: progress still telescopes.
@@ -187,16 +187,21 @@ class RewardTracker:
         self._seen_earned += earned
         return earned
 
-    def _is_compared(self, sql: str, result: QueryResult) -> bool:
-        """Whether a result may earn progress: a guess that reads nothing may not, nor may many."""
-        if not (self.config.progress and result.reads and len(self._compared) < RESULTS_COMPARED):
-            return False
-        query = normalize_sql(sql)
-        if " limit " in query:
-            query = _LIMIT.sub("", query)
-        is_new = query not in self._compared
-        self._compared.add(query)
-        return is_new
+    def _newly_close(self, result: QueryResult, *, compared: bool) -> float:
+        """What a result gains on the best so far; without a value that is new, nothing.
+
+        One that shows nothing new counts as compared, too: put in, it lets no later one earn more.
+        """
+        if not self.config.progress or self._compared == RESULTS_COMPARED:
+            return 0.0
+        is_gold = result.rows == self.gold.rows
+        values = self.gold.profile.values if is_gold else distinct_values(result.rows)
+        new = values - self._returned
+        self._returned |= new
+        self._compared += compared
+        if not (compared and new):
+            return 0.0
+        return self._risen_to(1.0 if is_gold else self._level(result.rows, values))
 
     def _risen_to(self, level: float) -> float:
         """What the best result so far has gained by one at `level`."""
@@ -204,14 +209,22 @@ class RewardTracker:
         self._potential += gained
         return gained
 
-    def _level(self, result: QueryResult) -> float:
+    def _level(self, rows: Sequence[Row], values: frozenset[Cell]) -> float:
         """Closeness to gold on a scale of a few levels, from 0 to 1."""
-        if result.rows == self.gold.rows:
-            return 1.0
         top = self.config.progress_bins - 1
-        return int(closeness(result.rows, self.gold.profile) * top + 0.5) / top
+        return int(closeness(rows, self.gold.profile, values) * top + 0.5) / top
 
     def _beyond_bounds(self) -> float:
         if self._shaping > self.config.shaping_max:
             return self._shaping - self.config.shaping_max
         return min(0.0, self._shaping - self.config.shaping_min)
+
+
+def _shows_values(sql: str, result: QueryResult) -> bool:
+    """Whether the result of a query holds a value of the database, and not what the agent wrote."""
+    written = literals(sql)
+    if written.make_values or not result.reads:
+        return False
+    if written.quoted and not written.quoted <= {n.lower() for read in result.reads for n in read}:
+        return False
+    return any(cell not in written.values for row in result.rows for cell in row)

@@ -38,6 +38,14 @@ _BEFORE_TABLE = frozenset({"from", "join", ",", "("})
 _AFTER_FROM = frozenset(word.lower() for word in _AFTER_LIST - {"FROM", "WINDOW"})  # is a name too
 _MOST_FORWARD_REFERENCES = 8
 _LONGEST_KEPT = 2_000  # characters of a query whose normal form is remembered
+_LITERAL = r"""(?:x?'(?:[^']|'')*'|"(?:[^"]|"")*"|(?<!\S)(?:\.?\d\S*|(?:true|false|null)(?!\S)))"""
+# Over the normal form: what is compared, counts rows or is a name; in the group any other literal.
+_OTHER_LITERALS = re.compile(
+    rf"`[^`]*`|\[[^\]]*\]|{_LITERAL}(?= (?:[<>!=]=?|<>|\.)(?!\S))|"
+    rf"(?<!\S)(?:limit|by|in \() (?:[-+] )?{_LITERAL}(?: , (?:[-+] )?{_LITERAL})*|"
+    r"(?<!\S)(?:[<>!=]=?|<>|like|glob|between|and|is|not|escape|offset|as|(?:asc|desc) ,|\.|"
+    rf"from|join|with|exists \( select) (?:[-+] )?{_LITERAL}|({_LITERAL})"
+)
 _LIMIT = re.compile(r"(-? ?\d+)(?: (,|OFFSET) (-? ?\d+))?")
 
 
@@ -132,6 +140,42 @@ def _normal_form(sql: str) -> str:
 def lowered(text: str) -> str:
     """`text` as SQLite compares names: letters beyond ASCII keep their case."""
     return text.lower() if text.isascii() else text.translate(_ASCII_LOWER)
+
+
+class Literals(NamedTuple):
+    """The literals of a query, and whether its result may be made of them.
+
+    One that is only compared (`= 3`, `IN (3, 4)`, `LIKE 'a%'`) or counts rows (`LIMIT 3`) chooses
+    among the values that are there. Any other may become a value: `34`, `char(65)`, `THEN 1`.
+    """
+
+    values: frozenset[str | float]
+    make_values: bool
+    quoted: frozenset[str]  # others in double quotes: where they name no column, they make values
+
+
+def literals(sql: str) -> Literals:
+    """The literals of a query."""
+    query = normalize_sql(sql)
+    return _literals(query) if len(query) <= _LONGEST_KEPT else _literals.__wrapped__(query)
+
+
+@lru_cache(maxsize=1024)
+def _literals(query: str) -> Literals:
+    others = [literal for literal in _OTHER_LITERALS.findall(query) if literal]
+    quoted = frozenset(_unquoted(literal).lower() for literal in others if literal[0] == '"')
+    return Literals(
+        frozenset(map(_literal_value, re.findall(_LITERAL, query))),
+        any(literal[0] != '"' for literal in others),
+        quoted,
+    )
+
+
+def _literal_value(lexeme: str) -> str | float:
+    try:
+        return float(lexeme)
+    except ValueError:
+        return _unquoted(lexeme)
 
 
 class OrderTerm(NamedTuple):

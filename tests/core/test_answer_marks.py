@@ -34,6 +34,7 @@ WORD = gold_of(("Paris",))
 NAMES = gold_of(("Ann",), ("Bob",), ("Cy",))
 PAIR = gold_of(("Ann", 30))
 PAIRS = gold_of(("Ann", 30), ("Bob", 41))
+STOPS = gold_of(("U.S.A.",), ("x_y",))
 RANGE = gold_of((1, 10), columns=("min", "max"))
 AGES = gold_of((1, 10), columns=("min(age)", "max(T1.age)"))
 THIRD = gold_of((100 / 3,), columns=("avg(pay)",))
@@ -53,6 +54,11 @@ DECORATED = [
     *[(NAMES, t) for t in ("{'Ann', 'Bob', 'Cy'}", "{Ann, Bob, Cy}", "`Ann`, `Bob`, **Cy**")],
     *[(NAMES, t) for t in ("- **Ann**\n- Bob,\n- `Cy`.", "Ann |\nBob |\nCy |", "Ann.\nBob.\nCy.")],
     *[(NAMES, t) for t in ("names: Ann, Bob and Cy.", "names:\nAnn\nBob\nCy", "[Ann, Bob, Cy].")],
+    *[(STOPS, t) for t in ("U.S.A. |\nx_y |", "name: x_y, U.S.A.", "x_y; U.S.A.;")],
+    (STOPS, "__x_y__ |\n__U.S.A.__ |"),
+    *[(gold_of(("Jr.",)), t) for t in ("name: Jr.", "Answer: *Jr.*", "The answer is Jr..", "Jr.;")],
+    (gold_of((3, "Jr."), columns=("count(*)", "name")), "- **count(*)**: `3`\n- **name**: Jr."),
+    (gold_of(("O'Brien",), ('5" nail',)), "['O\\'Brien', '5\" nail']"),
     (NAMES, "name: Ann\nname: Bob\nname: Cy"),
     (NAMES, '{"columns": ["name"], "rows": [["Ann"], ["Bob"], ["Cy"]]}'),
     *[(PAIR, t) for t in ("Ann | 30 |", "| Ann | 30", "Ann, 30.", "(Ann, 30).", "`Ann`, **30**")],

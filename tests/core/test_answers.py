@@ -177,6 +177,8 @@ WRONG = [
     (NULL, '"NULL"', "the value differs"),
     (NULL, '""', "the value differs"),
     (NULL, "0", "the value differs"),
+    (NULL, "None\nNone", "expected 1 row, got 2"),
+    (PAIR, '("Ann", 30),\n("Ann", 30),', "no column of the answer"),
     (NULL, "[]", "expected 1 row, got 0"),
     (gold_of(("",)), "NULL", "the value differs"),
     (gold_of((0,)), '""', "the value differs"),

@@ -12,7 +12,8 @@ from sql_env.core.reward import RESULTS_COMPARED, RewardConfig, RewardParts, Rew
 
 GOLD = Gold(("name",), (("Ann",), ("Bob",)))
 READ = frozenset({("singer", "name")})
-NOTHING = QueryResult(("name",), (), READ)
+EMPTY = QueryResult(("name",), (), READ)
+NOTHING = QueryResult(("name",), (("Zoe",),) * 9, READ)
 RIGHT = QueryResult(("name",), GOLD.rows, READ)
 HALF = QueryResult(("name",), (("Ann",),), READ)
 CONSTANT = QueryResult(("1",), ((1,),))
@@ -20,7 +21,7 @@ FAILED = QueryResult(error="no such table: x", error_kind=ErrorKind.NO_TABLE)
 
 
 def reads(*columns: str, table: str = "singer") -> QueryResult:
-    return QueryResult(("n",), (), frozenset((table, column) for column in columns))
+    return QueryResult(("n",), ((table,),), frozenset((table, column) for column in columns))
 
 
 def query(tracker: RewardTracker, sql: str, result: QueryResult) -> RewardParts:
@@ -32,7 +33,7 @@ def test_what_is_seen_first_earns_its_bonus_less_the_step() -> None:
     assert parts == pytest.approx((0.02 + 0.01 - 0.005, 0, 0))
 
 
-@pytest.mark.parametrize("result", [CONSTANT, reads(""), QueryResult(("a",), (), READ)])
+@pytest.mark.parametrize("result", [CONSTANT, EMPTY, NOTHING, reads("")])
 def test_what_shows_nothing_new_costs_the_step(result: QueryResult) -> None:
     tracker = RewardTracker(GOLD)
     tracker.step("DESCRIBE", "singer", result=reads("name"), ok=True)
@@ -118,13 +119,16 @@ def test_an_answer_that_counts_is_no_repeat_of_one_that_did_not() -> None:
 def test_progress_is_what_the_best_result_gains() -> None:
     tracker = RewardTracker(GOLD)
     results = [HALF, NOTHING, HALF, RIGHT, NOTHING]
-    gained = [query(tracker, f"SELECT {i}", r).progress for i, r in enumerate(results)]
+    gained = [
+        query(tracker, f"SELECT name AS n{i} FROM singer", r).progress
+        for i, r in enumerate(results)
+    ]
     assert gained == pytest.approx([0.075, 0, 0, 0.075, 0])
 
 
 def test_a_right_answer_is_as_close_as_can_be() -> None:
     tracker = RewardTracker(GOLD)
-    query(tracker, "SELECT 1", HALF)
+    query(tracker, "SELECT name FROM singer", HALF)
     assert tracker.step("ANSWER", "x", ok=True, correct=True).progress == pytest.approx(0.075)
 
 
@@ -133,23 +137,62 @@ def test_what_reads_no_table_earns_no_progress() -> None:
     assert query(RewardTracker(GOLD), "VALUES ('Ann'), ('Bob')", guess).progress == 0
 
 
-@pytest.mark.parametrize("end", ["LIMIT 1", "limit 2 offset 3", "LIMIT 3, 4", "LIMIT -1 -- all"])
-def test_another_limit_earns_no_progress(end: str) -> None:
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT 'Ann' FROM singer UNION SELECT name FROM singer",
+        'SELECT "Ann" FROM singer',
+        "SELECT 'A' || 'nn' FROM singer WHERE name > ''",
+        "SELECT char(65, 110, 110) FROM singer",
+        "SELECT CASE WHEN name > '' THEN 'Ann' END FROM singer",
+        "SELECT name FROM singer WHERE name IN ('Ann', 'Bob')",
+        "SELECT name = 'Ann', 'Bob' FROM singer",
+        "SELECT n FROM (SELECT max(34, 0) AS n FROM singer)",
+        "SELECT count(*) * 0 + 34 FROM singer",
+        "SELECT name FROM singer, (VALUES ('Ann'))",
+    ],
+)
+def test_what_the_agent_wrote_itself_earns_nothing(sql: str) -> None:
+    assert query(RewardTracker(GOLD), sql, RIGHT) == pytest.approx((-0.005, 0, 0))
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT name FROM singer WHERE age > 30 AND NOT city LIKE '%x' OR 3 = age LIMIT 5, 2",
+        "SELECT \"name\" AS 'n' FROM singer WHERE age BETWEEN -1 AND 9 AND city IN ('a', \"b\")",
+        "SELECT name FROM singer WHERE EXISTS (SELECT 1 FROM song) AND x IS NOT NULL ORDER BY 1",
+        'WITH "c" AS (SELECT * FROM singer) SELECT "T1"."name" FROM "c" AS "T1" JOIN "c" AS "T2"',
+        "SELECT [name 1], `2` FROM singer GROUP BY 1, 2 HAVING count(*) >= 2 ORDER BY 1 DESC, 2",
+    ],
+)
+def test_literals_that_only_choose_among_values_cost_nothing(sql: str) -> None:
+    assert query(RewardTracker(GOLD), sql, RIGHT) == pytest.approx((0.025, 0.15, 0))
+
+
+@pytest.mark.parametrize("first", ["QUERY", "SAMPLE"])
+def test_values_that_were_returned_before_earn_no_progress(first: str) -> None:
     tracker = RewardTracker(GOLD)
-    query(tracker, "SELECT name FROM singer", HALF)
-    assert query(tracker, f"SELECT name FROM singer {end}", RIGHT).progress == 0
+    everything = QueryResult(("id", "name"), ((1, "Ann"), (2, "Bob"), (3, "Cy")), READ)
+    tracker.step(first, "SELECT id, name FROM singer", result=everything, ok=True)
+    assert query(tracker, "SELECT name AS n FROM singer LIMIT 2", RIGHT).progress == 0
+
+
+def test_an_empty_result_earns_nothing() -> None:
+    tracker = RewardTracker(Gold(("name",), ()))
+    assert query(tracker, "SELECT name FROM singer", EMPTY) == pytest.approx((-0.005, 0, 0))
 
 
 def test_only_the_first_results_are_compared_with_gold() -> None:
     tracker = RewardTracker(GOLD)
     for i in range(RESULTS_COMPARED):
-        query(tracker, f"SELECT {i} FROM singer", NOTHING)
+        query(tracker, f"SELECT name AS n{i} FROM singer", NOTHING)
     assert query(tracker, "SELECT name FROM singer", RIGHT).progress == 0
 
 
 def test_a_failed_query_leaves_progress_where_it_is() -> None:
     tracker = RewardTracker(GOLD)
-    query(tracker, "SELECT 1", RIGHT)
+    query(tracker, "SELECT name FROM singer", RIGHT)
     assert query(tracker, "SELECT x", FAILED).progress == 0
 
 
@@ -171,7 +214,7 @@ def test_the_sum_of_shaping_stays_within_bounds() -> None:
     low, high = RewardTracker(GOLD), RewardTracker(GOLD, RewardConfig(new_information_cap=9.0))
     least = sum(query(low, "SELECT x", FAILED).total for _ in range(100))
     results = [QueryResult(("a",), GOLD.rows, frozenset({(str(i), "a")})) for i in range(100)]
-    most = sum(query(high, f"SELECT {i}", result).total for i, result in enumerate(results))
+    most = sum(query(high, f"SELECT a FROM t{i}", result).total for i, result in enumerate(results))
     assert least == pytest.approx(-0.2)
     assert most == pytest.approx(0.5)
 

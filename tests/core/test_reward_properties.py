@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from sql_env.core.reward import RESULTS_COMPARED, RewardConfig
+from sql_env.core.reward import RewardConfig
 from sql_env.core.sql_text import normalize_sql
 from sql_env.environment import SQLEnvironment
 from sql_env.models import QuestionRecord, SQLAction, SQLObservation
@@ -183,8 +183,6 @@ def test_progress_telescopes(environment: SQLEnvironment, plays: list[Play]) -> 
         play(environment, [action])[0].metadata["reward_parts"]["progress"] for action in plays
     ]
     assert sum(steps) <= max(alone, default=0.0) + 1e-9
-    if sum(kind == "QUERY" for kind, _ in plays) <= RESULTS_COMPARED:
-        assert sum(steps) == pytest.approx(max(alone, default=0.0), abs=1e-9)
 
 
 CONSTANTS = [
@@ -193,6 +191,17 @@ CONSTANTS = [
     "VALUES (40), (50)",
     "SELECT 17 WHERE 1",
     "SELECT 2*8+1",
+    "SELECT true + true FROM singer WHERE id > 0",
+    "SELECT 40 FROM singer",
+    "SELECT 'Ann', max(40, 0) FROM singer LIMIT 2",
+    "SELECT char(65, 110, 110), 39 + 1 FROM singer WHERE age > 0 AND name > ''",
+    "SELECT 'An' || 'n', count(*) * 0 + 40 FROM singer, song",
+    "SELECT CASE WHEN age > 0 THEN 'Ann' END, 40 FROM singer",
+    "SELECT name, age FROM singer WHERE 0 UNION SELECT 'Ann', 40 UNION SELECT 'Flo', 50",
+    'SELECT "Ann", "Bob" FROM song',
+    "SELECT x, y FROM (VALUES ('Ann', 40)) AS v (x, y), song",
+    "SELECT age FROM singer WHERE age IN (40, 50)",
+    "SELECT name FROM singer WHERE id < 0",
 ]
 FAILING: list[Play] = [
     ("QUERY", "SELECT nothing FROM singer"),
@@ -224,6 +233,8 @@ SPELLINGS: list[Callable[[str], str]] = [
     lambda sql: sql.replace("age > 35", "(age > (35))"),
     lambda sql: f"SELECT * FROM ({sql})" if not sql.rstrip().endswith(";") else sql,
     lambda sql: f"{sql} LIMIT 3" if not sql.rstrip().endswith(";") else sql,
+    lambda sql: f"SELECT * FROM ({sql}) ORDER BY 1 DESC" if not sql.endswith(";") else sql,
+    lambda sql: f"SELECT DISTINCT x.* FROM ({sql}) AS x LIMIT 2" if not sql.endswith(";") else sql,
 ]
 
 
@@ -237,22 +248,21 @@ def padded(draw: st.DrawFn, right: bool = False) -> tuple[list[Play], list[Play]
             kinds = [draw(st.sampled_from(FAILING)), ("QUERY", draw(st.sampled_from(CONSTANTS)))]
             if longer:
                 kinds.append(respelt(draw(st.sampled_from(longer)), draw))
-            if right:  # what would bring a wrong episode nearer may be told: it shows something
-                kinds += same_columns_again(longer)
+            # Described, the columns are known; sampled, the values are, too.
+            kinds += again(longer, ("DESCRIBE", "SAMPLE") if right else ("SAMPLE",))
             longer.append(draw(st.sampled_from(kinds)))
         longer += [action] if action else []
     return plain, longer
 
 
-def same_columns_again(plays: Sequence[Play]) -> list[Play]:
-    seen = [
-        argument.strip('"').lower() for kind, argument in plays if kind in ("DESCRIBE", "SAMPLE")
-    ]
-    again = {
+def again(plays: Sequence[Play], kinds: Sequence[str]) -> list[Play]:
+    """Queries for what actions of these kinds have shown."""
+    tables = [argument.strip('"').lower() for kind, argument in plays if kind in kinds]
+    queries = {
         "singer": "SELECT name, age FROM singer WHERE age > 30 LIMIT 2",
         "song": "SELECT year, title FROM song ORDER BY year",
     }
-    return [("QUERY", again[table]) for table in seen if table in again]
+    return [("QUERY", queries[table]) for table in tables if table in queries]
 
 
 @settings(max_examples=400, suppress_health_check=[HealthCheck.function_scoped_fixture])
