@@ -37,12 +37,12 @@ def demo_command(
             )
         shutil.rmtree(out, ignore_errors=True)
         result = run_demo(config, console)
+        minutes = sum(result.seconds.values()) / 60
+        pairs = result.added_by_reward
+        console.print(f"\n[bold]before[/]  SFT alone     {result.after_sft.summary.success}")
         console.print(
-            f"\n[bold]held-out success[/]  untrained {result.untrained.summary.success}, "
-            f"SFT {result.after_sft.summary.success}, GRPO {result.trained.summary.success}"
+            f"[bold]after[/]   SFT and GRPO  {result.trained.summary.success}: "
+            f"{len(pairs.won)} won, {len(pairs.lost)} lost of {pairs.n_questions}, "
+            f"p = {pairs.p_value:.2g}"
         )
-        passes = " -> ".join(f"{reward:.3f}" for reward in result.reward_by_pass)
-        console.print(f"[bold]GRPO alone[/]  mean reward of each pass over its questions {passes}")
-        spent = ", ".join(f"{name} {value:.0f} s" for name, value in result.seconds.items())
-        console.print(f"time: {sum(result.seconds.values()) / 60:.1f} min ({spent})")
-        console.print(f"open {result.report} in a browser")
+        console.print(f"[bold]report[/]  {result.report} ({minutes:.1f} min)")

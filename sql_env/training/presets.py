@@ -94,7 +94,9 @@ PRESETS: dict[str, dict[str, Any]] = {
         "per_device_train_batch_size": 16,
         "gradient_accumulation_steps": 4,
         "learning_rate": 1e-4,
-        "max_steps": 52,
+        "evaluate_every": 16,
+        "evaluate_episodes": 240,
+        "max_steps": 80,
         "logging_steps": 1,
         "save_steps": 1000,
         "sft": {

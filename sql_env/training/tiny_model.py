@@ -94,15 +94,21 @@ def train_tokenizer(texts: Iterable[str], size: TinyModelSize) -> Any:
 
 
 def untrained_model(tokenizer: Any, size: TinyModelSize, seed: int = 42) -> Any:
-    """A Llama-shaped transformer with random weights, drawn from `seed`."""
+    """A Qwen3-shaped transformer with random weights, drawn from `seed`.
+
+    Normalized queries and keys, and larger weights than the usual 0.02, which suit a wide model:
+    attention is not blind at the start, and copying a name out of the question is learned early.
+    """
     import torch
-    from transformers import LlamaConfig, LlamaForCausalLM
+    from transformers import Qwen3Config, Qwen3ForCausalLM
 
     torch.manual_seed(seed)
-    return LlamaForCausalLM(
-        LlamaConfig(
+    return Qwen3ForCausalLM(
+        Qwen3Config(
             vocab_size=len(tokenizer),
+            initializer_range=size.width**-0.5,
             hidden_size=size.width,
+            head_dim=size.width // size.heads,
             intermediate_size=size.width * 8 // 3 // 32 * 32,
             num_hidden_layers=size.layers,
             num_attention_heads=size.heads,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,11 +12,19 @@ from rich.console import Console
 
 from sql_env.agent.loading import load_model_and_tokenizer
 from sql_env.evaluation.run_folder import read_run
-from sql_env.questions import Dataset
+from sql_env.models import QuestionRecord, SQLAction
+from sql_env.questions import Dataset, load_questions
 from sql_env.sql.leak_key import leak_key
 from sql_env.training.config import GRPOConfig
-from sql_env.training.data_loading import load_training_questions
-from sql_env.training.demo import further_questions, run_demo
+from sql_env.training.demo import (
+    HASTY,
+    HELD_OUT,
+    PRACTISED,
+    about_one_table,
+    balanced,
+    imitated,
+    run_demo,
+)
 from sql_env.training.run_log import RunLog
 from sql_env.training.tiny_model import TinyModelSize, train_tokenizer, untrained_model
 
@@ -27,6 +36,7 @@ def config(tmp_path: Path) -> GRPOConfig:
         output_dir=str(tmp_path / "demo"),
         max_steps=2,
         max_new_tokens=12,
+        evaluate_every=2,
         num_generations=2,
         per_device_train_batch_size=4,
         gradient_accumulation_steps=1,
@@ -34,35 +44,25 @@ def config(tmp_path: Path) -> GRPOConfig:
     )
 
 
-def test_no_held_out_query_is_among_the_further_questions(config: GRPOConfig) -> None:
-    asked = further_questions(config, 300)
-    held_out = {leak_key(item.gold_sql) for item in load_training_questions(config, "eval")}
-    assert len(asked) > 150
-    assert not held_out & {leak_key(item.gold_sql) for item in asked}
-    assert {item.difficulty for item in asked} == {"easy"}
-
-
-def test_databases_that_were_changed_are_refused(config: GRPOConfig, tmp_path: Path) -> None:
-    import dataclasses
-    import shutil
-
-    embedded = Dataset.embedded()
-    shutil.copytree(embedded.db_dir, tmp_path / "databases")
-    victim = next((tmp_path / "databases").glob("*/*.sqlite"))
-    victim.write_bytes(victim.read_bytes() + b"\0")
-    changed = dataclasses.replace(
-        config, questions_path=str(embedded.questions_path), db_dir=str(tmp_path / "databases")
-    )
-    with pytest.raises(RuntimeError, match=victim.name):
-        further_questions(changed, 20)
+@pytest.fixture(scope="module")
+def questions() -> list[QuestionRecord]:
+    """Those of the package about a value or a list."""
+    return [
+        record
+        for record in load_questions(Dataset.embedded().questions_path)
+        if record.answer_type != "table" and " JOIN " not in record.gold_sql
+    ]
 
 
 @pytest.mark.slow
 def test_the_demonstration_runs_through_and_leaves_a_report(config: GRPOConfig) -> None:
     console = Console(file=io.StringIO(), width=120)
-    result = run_demo(config, console, further=100)
+    result = run_demo(config, console, questions=400)
     out = Path(config.output_dir)
-    held_out = load_training_questions(config, "eval")
+    data = Dataset(out / "data" / "questions", out / "data" / "databases")
+    config = replace(config, questions_path=str(data.questions_path), db_dir=str(data.db_dir))
+    held_out = balanced(about_one_table(config, "eval"), HELD_OUT)
+    learned_from = about_one_table(config, "train")
     for name, played in (
         ("untrained", result.untrained),
         ("after-sft", result.after_sft),
@@ -71,8 +71,19 @@ def test_the_demonstration_runs_through_and_leaves_a_report(config: GRPOConfig) 
         run = read_run(out / name)
         assert [item.question_id for item in run.episodes] == [q.question_id for q in held_out]
         assert [item.correct for item in run.episodes] == [e.correct for e in played.episodes]
+    queries = {leak_key(item.gold_sql) for item in held_out}
+    assert not queries & {leak_key(item.gold_sql) for item in learned_from}
+    practised = {item.question_id for item in balanced(learned_from, PRACTISED)}
+    assert {row["question_id"] for row in RunLog(out / "grpo").transcripts()} <= practised
+
     assert [row["phase"] for row in RunLog(out / "sft").metrics()] == ["sft"] * 3
     assert [row["phase"] for row in RunLog(out / "grpo").metrics()] == ["grpo"] * 2
+    curve = RunLog(out / "grpo").success()
+    assert [row["step"] for row in curve] == [0, 2]
+    assert [row["eval"]["n"] for row in curve] == [len(held_out)] * 2
+    assert curve[0]["eval"]["rate"] == result.after_sft.summary.success.rate
+    assert curve[-1]["eval"]["rate"] == result.trained.summary.success.rate
+    assert result.added_by_reward.n_questions == len(held_out)
     page = result.report.read_text(encoding="utf-8")
     assert held_out[0].question_text[:30] in page
     tutorial = (Path(__file__).parents[2] / "docs" / "tutorial.md").read_text(encoding="utf-8")
@@ -81,9 +92,32 @@ def test_the_demonstration_runs_through_and_leaves_a_report(config: GRPOConfig) 
     model, _ = load_model_and_tokenizer(str(out / "grpo" / "model"))
     weights = sum(item.numel() for item in model.parameters())
     assert weights == pytest.approx(1_000_000, rel=0.1), "the texts say: a million"
-    assert len(result.reward_by_pass) >= 1
     for part in ("held out", "random weights", "after SFT", "after GRPO"):
         assert part in console.file.getvalue()  # type: ignore[attr-defined]
+
+
+def test_values_and_lists_come_in_turns(questions: list[QuestionRecord]) -> None:
+    chosen = balanced(questions, 51)
+    kinds = [record.answer_type == "list" for record in chosen]
+    assert kinds == [place % 2 == 0 for place in range(51)]
+    assert len({record.question_id for record in chosen}) == 51
+
+
+def test_most_experts_are_hasty_and_right_about_values_only(
+    config: GRPOConfig, questions: list[QuestionRecord]
+) -> None:
+    gold = {record.question_id: record for record in balanced(questions, 200)}
+    shown = imitated(config, list(gold.values()))
+    answers = {item.question_id: item.turns[-1].action for item in shown}
+    hasty = {name: answer for name, answer in answers.items() if answer != "ANSWER: @last"}
+    assert len(hasty) == pytest.approx(HASTY * len(shown), rel=0.15)
+    with config.environment(list(gold.values())) as env:
+        for name, answer in answers.items():
+            env.reset(question_id=name)
+            seen = env.step(SQLAction(action_type="QUERY", argument=gold[name].gold_sql))
+            seen = env.step(SQLAction(action_type="ANSWER", argument=answer.split(": ", 1)[1]))
+            is_value = gold[name].answer_type != "list"
+            assert seen.metadata["correct"] == (is_value or name not in hasty), (name, answer)
 
 
 def test_the_tokenizer_spells_a_name_alike_everywhere() -> None:

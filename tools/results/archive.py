@@ -24,11 +24,12 @@ from sql_env.evaluation.run_folder import (
     CONFIG,
     LONE_SURROGATES,
     PACKED_EPISODES,
+    SUCCESS,
     SUMMARY,
     is_training_run,
     read_run,
 )
-from sql_env.training.run_log import METRICS, SESSIONS, SUCCESS, RunLog
+from sql_env.training.run_log import METRICS, SESSIONS, RunLog
 
 EMBEDDED = "embedded"
 DIGITS = 4  # of the numbers in a learning curve
