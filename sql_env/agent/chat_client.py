@@ -10,7 +10,7 @@ import asyncio
 import json
 import random
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -111,7 +111,9 @@ class ChatClient:
         patience = httpx.Timeout(None, connect=SECONDS_TO_CONNECT)
         try:
             async with asyncio.timeout(self._settings.timeout):
-                tried = await self._client.post(self._url, json=body, timeout=patience)
+                tried = await self._with_either_limit(
+                    body, lambda body: self._client.post(self._url, json=body, timeout=patience)
+                )
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.InvalidURL) as error:
             raise EndpointError(
                 f"nothing answers at {self._settings.base_url} ({error}): "
@@ -145,12 +147,7 @@ class ChatClient:
             if self._refused is not None:
                 raise self._refused
             body = self._body(messages, tools, seed, temperature)
-            response = await self._post(body)
-            if response.status_code in UNREADABLE and OLD_LIMIT in body and _names_limit(response):
-                body[NEW_LIMIT] = body.pop(OLD_LIMIT)
-                response = await self._post(body)
-                if response.is_success:
-                    self._limit = NEW_LIMIT
+            response = await self._with_either_limit(body, self._post)
             if not response.is_success:
                 raise await self._refusal(response)
         return self._reply(response)
@@ -176,6 +173,18 @@ class ChatClient:
         if NEW_LIMIT not in settings.body:
             body[self._limit] = settings.max_new_tokens
         return {name: v for name, v in {**body, **settings.body}.items() if v is not None}
+
+    async def _with_either_limit(
+        self, body: dict[str, Any], post: Callable[[dict[str, Any]], Awaitable[httpx.Response]]
+    ) -> httpx.Response:
+        """The response to the limit's old name, or to its new one where the old one is refused."""
+        response = await post(body)
+        if response.status_code in UNREADABLE and OLD_LIMIT in body and _names_limit(response):
+            body[NEW_LIMIT] = body.pop(OLD_LIMIT)
+            response = await post(body)
+            if response.is_success:
+                self._limit = NEW_LIMIT
+        return response
 
     async def _post(self, body: dict[str, Any]) -> httpx.Response:
         """A success, or a refusal that will not pass."""
@@ -221,6 +230,8 @@ class ChatClient:
                 if names := _names(listed):
                     more = ", …" if len(names) > MODELS_LISTED else ""
                     said += f"; models there: {', '.join(names[:MODELS_LISTED])}{more}"
+                elif status == 404:
+                    said += f"; check the address, {self._settings.base_url}: most end in /v1"
         error = EndpointError(said)
         if status in (401, 404):
             self._refused = error

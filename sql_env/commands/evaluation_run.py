@@ -228,7 +228,7 @@ def _play(
         result = evaluate(
             env,
             policy,
-            config.n_questions,
+            config.n_questions and min(config.n_questions, len(env.questions)),
             seed=config.seed,
             progress_callback=line.advance,
             on_episode=on_episode,

@@ -12,6 +12,7 @@ import hashlib
 import json
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -183,8 +184,7 @@ def _comparisons(runs: Sequence[Run]) -> list[dict[str, Any]]:
             **comparison.to_dict(),
             "before": before,
             "after": after,
-            "sentence": comparison.sentence,
-            "p_corrected": p,
+            "sentence": replace(comparison, p_value=p).sentence,
             "differences": differences(runs[before].config, runs[after].config),
         }
         for (before, after, comparison), p in zip(found, corrected, strict=True)

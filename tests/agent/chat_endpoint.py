@@ -79,7 +79,7 @@ def complete(request: Request, body: dict[str, Any]) -> Response:
             return JSONResponse({"error": "no such key"}, 401)
         if model == "busy" and attempts % 2:
             return JSONResponse({"error": "later"}, 429, headers={"Retry-After": "0.01"})
-        if model == "new" and "max_tokens" in body:
+        if model in ("new", "reasoner") and "max_tokens" in body:
             words = "'max_tokens' is not supported with this model. Use 'max_completion_tokens'."
             return JSONResponse({"error": {"message": words}}, 400)
         if model == "broken":
@@ -90,7 +90,7 @@ def complete(request: Request, body: dict[str, Any]) -> Response:
             return JSONResponse({"error": {"message": "overloaded"}}, 529)
         if model == "moved":
             return Response(status_code=308, headers={"Location": "/v2/chat/completions"})
-        if model == "warm" and "temperature" in body:
+        if model in ("warm", "reasoner") and "temperature" in body:
             words = "Unsupported value: 'temperature' does not support 0 with this model."
             return JSONResponse({"error": {"message": words}}, 400)
         if model == "slow":

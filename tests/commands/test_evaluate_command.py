@@ -87,6 +87,14 @@ class TestEval:
         text = (runs_in(tmp_path)[0] / "episodes.jsonl").read_text()
         assert "@last" not in text
 
+    def test_a_limit_above_what_there_is_plays_each_once(
+        self, music_dir: Path, tmp_path: Path
+    ) -> None:
+        evaluate(music_dir, tmp_path, "--policy", "oracle", "--limit", "999", "--name", "limited")
+        evaluate(music_dir, tmp_path, "--policy", "oracle", "--name", "all")
+        limited, every = (read_run(tmp_path / name).episodes for name in ("limited", "all"))
+        assert [e.question_id for e in limited] == [e.question_id for e in every]
+
     def test_filters_choose_the_questions(self, music_dir: Path, tmp_path: Path) -> None:
         filters = ["--id", "music_french", "--id", "music_count", "--database", "music"]
         done = evaluate(music_dir, tmp_path, "--policy", "oracle", *filters, "--name", "two")

@@ -199,6 +199,26 @@ class TestFile:
         assert (comparison["won"], comparison["lost"]) == (["q2", "q3"], ["q4"])
         assert data["runs"][1]["summary"]["success"]["rate"] == pytest.approx(1 / 3)
 
+    def test_what_several_pairs_say_of_chance_is_corrected(self, runs: list[Run]) -> None:
+        before, _ = runs
+        rights = (0, 6, 6)  # 6 won and none lost: p = 0.031 alone
+        stages = [
+            replace(
+                before,
+                episodes=tuple(
+                    replace(episode, correct=number < right)
+                    for number, episode in enumerate(before.episodes)
+                ),
+            )
+            for right in rights
+        ]
+        (alone,) = embedded(render_report(stages[:2]))["comparisons"]
+        assert "p = 0.0312 (more than chance)" in alone["sentence"]
+        first, second, _ = embedded(render_report(stages))["comparisons"]
+        assert first["sentence"].endswith("p = 0.0938 (within chance)")
+        assert second["sentence"].endswith("p = 0.0938 (within chance)")
+        assert first["p_value"] == 0.03125
+
     def test_needs_no_network(self, runs: list[Run]) -> None:
         page = render_report(runs)
         addresses = set(re.findall(r"https?://[^\"'\s]+", page))

@@ -259,7 +259,7 @@ function notes(pair) {
   const settings = Object.entries(pair.differences).filter(([name]) => name !== "policy");
   return [
     "Paired by question. The interval is Newcombe's, of samples a bootstrap; p is an exact permutation test (McNemar's where a question is played once)",
-    data.comparisons.length > 1 ? `; ${pair.p_corrected.toPrecision(3)} when corrected for ${data.comparisons.length} pairs` : "",
+    data.comparisons.length > 1 ? `, corrected by Holm's method for ${data.comparisons.length} pairs (${pair.p_value.toPrecision(3)} alone)` : "",
     alone ? `; ${alone} questions were played in one of the runs only` : "",
     settings.length ? `. Other settings: ${settings.map(([name, [old, now]]) => `${words(name)} ${plain(old)} → ${plain(now)}`).join(", ")}` : "", ".",
   ].join("");
