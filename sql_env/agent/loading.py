@@ -196,6 +196,8 @@ def _load_error(model_name: str, source: Path | str, error: Exception) -> ModelL
     reason = str(error).strip().splitlines()[0]
     if isinstance(source, Path) and source.suffix == SUFFIX:
         return ModelLoadError(f"cannot load {model_name!r}: {reason}")
+    if isinstance(source, Path) and (source / "model").is_dir():
+        return ModelLoadError(f"cannot load {model_name!r}: this run's model is {source}/model")
     if isinstance(source, Path):
         return ModelLoadError(f"cannot load {model_name!r}: tried the folder {source}: {reason}")
     return ModelLoadError(

@@ -109,8 +109,9 @@ def _curves(folders: Sequence[Path]) -> list[dict[str, Any]]:
     curves = []
     for number, folder in enumerate(folders):
         rows = read_learning_curve(folder)
-        for phase in dict.fromkeys(row.get("phase") for row in rows):
-            name = folder.name if phase is None else f"{folder.name}, {phase}"
+        phases = dict.fromkeys(row.get("phase") for row in rows)
+        for phase in phases:
+            name = folder.name if len(phases) == 1 else f"{folder.name}, {phase}"
             points = [row for row in rows if row.get("phase") == phase]
             curves.append({"name": name, "colour": number % MOST_RUNS, "points": points})
     return curves

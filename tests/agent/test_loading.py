@@ -91,6 +91,13 @@ def test_a_hub_id_that_cannot_be_had_says_what_was_tried(monkeypatch: pytest.Mon
         assert part in message
 
 
+def test_the_folder_of_a_training_names_its_model(tmp_path: Path) -> None:
+    (tmp_path / "model").mkdir()
+    (tmp_path / "config.json").write_text("{}")
+    with pytest.raises(ModelLoadError, match=f"this run's model is {tmp_path}/model"):
+        load_model_and_tokenizer(str(tmp_path))
+
+
 @pytest.mark.parametrize("name", ["/no/such/folder", "./nowhere", "a/b/c"])
 def test_a_path_that_is_not_there_is_no_hub_id(name: str) -> None:
     with pytest.raises(ModelLoadError, match="no such folder"):

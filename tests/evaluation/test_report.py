@@ -261,6 +261,13 @@ class TestFile:
         assert [curve["name"] for curve in curves] == ["grpo, sft", "grpo, grpo"]
         assert [len(curve["points"]) for curve in curves] == [3, 3]
 
+    def test_a_training_of_one_phase_has_its_folders_name(
+        self, runs: list[Run], tmp_path: Path
+    ) -> None:
+        (tmp_path / "metrics.jsonl").write_text('{"step": 1, "loss": 1, "phase": "sft"}\n')
+        (curve,) = embedded(render_report(runs, [tmp_path]))["curves"]
+        assert curve["name"] == tmp_path.name
+
     def test_runs_without_episodes_are_refused(self, runs: list[Run], tmp_path: Path) -> None:
         with pytest.raises(RunError, match="no episodes"):
             write_report([replace(runs[0], episodes=())], [], tmp_path / "r.html")

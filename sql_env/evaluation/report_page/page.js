@@ -72,7 +72,7 @@ function headline() {
       h("th", { class: "figure" }, "Episodes"), figures.map(([name]) => h("th", { class: "figure" }, name)))),
     h("tbody", {}, runs.map((run, index) => h("tr", {},
       h("td", { class: "policy", title: run.policy }, h("span", { class: "swatch", run: index }), run.policy,
-        h("div", { class: "muted small" }, run.name)),
+        run.name === run.policy ? null : h("div", { class: "muted small" }, run.name)),
       h("td", {}, h("span", { class: "big" }, percent(run.summary.success.rate)),
         h("span", { class: "interval" }, `${percent(run.summary.success.low)} to ${percent(run.summary.success.high)}`)),
       h("td", { class: "whisker-cell" }, whisker(run.summary.success, index)),
@@ -420,7 +420,7 @@ function step(item, number) {
 
 function side(run, id) {
   const list = played(run, id);
-  const head = h("header", {}, h("div", { class: "who" }, h("span", { class: "swatch", run }), runs[run].policy), h("div", { class: "muted small" }, runs[run].name));
+  const head = h("header", {}, h("div", { class: "who" }, h("span", { class: "swatch", run }), runs[run].policy), runs[run].name === runs[run].policy ? null : h("div", { class: "muted small" }, runs[run].name));
   if (!list.length) return h("div", { class: "side", run }, head, h("p", { class: "muted" }, "not played in this run"));
   const place = Math.min(view.samples[run] || 0, list.length - 1);
   const episode = list[place];
