@@ -27,7 +27,10 @@ SIZE = TinyModelSize(vocabulary=512, width=32, layers=2, heads=2, window=1024)
 def model_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("models") / "tiny"
     tokenizer = train_tokenizer([get_system_prompt(), "SELECT name FROM singer"], SIZE)
-    untrained_model(tokenizer, SIZE).save_pretrained(folder)
+    model = untrained_model(tokenizer, SIZE)
+    for weights in model.parameters():
+        weights.data *= 0.1 if weights.dim() > 1 else 1  # so weak that it repeats itself
+    model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
 

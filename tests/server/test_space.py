@@ -71,7 +71,7 @@ def test_the_manifest_says_what_is_true() -> None:
     assert (low, high) == RewardConfig().episode_range
     with SQLEnvironment(rewards="end") as env:
         played = play(env, OraclePolicy(env.questions), plan_of(env.questions))
-        last_rewards = [episode.steps[-1].reward for _, episode, _ in played]
+        last_rewards = [one.episode.steps[-1].reward for one in played]
     assert min(last_rewards) >= high - declared["reward"]["oracle_tolerance"]
     counts = Counter(record.split for record in Dataset.embedded().load())
     assert declared["capabilities"]["declared_task_count"] == counts

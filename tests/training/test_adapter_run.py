@@ -70,7 +70,11 @@ def test_a_gguf_file_becomes_an_adapter_that_plays(
         "trl.gradient_checkpointing": "true",
         "sft.first": "true",
         "sft.trl.gradient_checkpointing": "true",
-        "sft.trl.max_steps": 2,
+        # Long enough that some episodes of a group describe a table and others do not.
+        "sft.trl.max_steps": 80,
+        "sft.learning_rate": 0.01,
+        "num_generations": 8,
+        "per_device_train_batch_size": 8,
         "max_context_tokens": 2048,
         "max_new_tokens": 48,
         "max_steps": 2,

@@ -30,13 +30,13 @@ def test_sft_teaches_the_actions_that_are_played(
         max_new_tokens=48,
         max_context_tokens=2048,
         sft={
-            "trl": {"max_steps": 40},
+            "trl": {"max_steps": 80},
             "learning_rate": 3e-3,
             "per_device_train_batch_size": 6,
             "mix": {"extra_table": 0.0, "sample": 0.0, "corrupt": 0.0, "typed_answer": 0.0},
         },
     )
-    model = make_llama(initializer_range=0.02)
+    model = make_llama(initializer_range=0.1)
     questions = load_questions(config.dataset.questions_path)[:4]
 
     def understood() -> list[str]:
@@ -52,7 +52,7 @@ def test_sft_teaches_the_actions_that_are_played(
     meant = understood()
     assert len(meant) > len(written) / 2
     assert {"<tool_call>" in text for text in meant} == {actions == "tools"}
-    saved = Path(config.output_dir) / "model"
+    saved = Path(config.output_dir) / "demonstrations"
     assert prompt_of_model(str(saved)) == Prompt("v2", actions)  # type: ignore[arg-type]
 
 

@@ -325,7 +325,8 @@ async function start() {
 /** The question that the address names. */
 async function beginLinked() {
   const asked = decodeURIComponent(location.hash.slice(1));
-  if (asked && asked !== game?.metadata.question_id) await begin({ question_id: asked });
+  if (asked && asked === game?.metadata.question_id) byId("notice").hidden = true;
+  else if (asked) await begin({ question_id: asked });
 }
 
 start().catch(showNotice);
