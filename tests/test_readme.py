@@ -32,7 +32,7 @@ MAKE = f"make -C {CHECKOUT} -o .venv/.dev -o .venv/.training BIN={Path(sys.execu
 SHORT_TRAINING = "--set max_steps=1 --set max_new_tokens=8"
 SHORT_DEMO = (
     f"{SHORT_TRAINING} --set sft.trl.max_steps=1 --set num_generations=2 "
-    "--set per_device_train_batch_size=4"
+    "--set per_device_train_batch_size=4 --set evaluate_episodes=8"
 )
 SHORTENED = {
     "make demo": f"{MAKE} demo ARGS='--out $PWD/runs/demo {SHORT_DEMO}'".replace("'", '"'),

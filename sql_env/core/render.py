@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 
 from sql_env.core.database import Cell, QueryResult, Row, TableSchema
 from sql_env.core.schema import sql_name
@@ -23,6 +24,7 @@ ECHO_CHARACTERS = 2_000
 CUT_MARK = "…"
 NO_ROWS = "(no rows)"
 _NAME_CHARACTERS = 64
+_SHORT = 64  # characters of a text whose form is remembered
 # Below this, twelve digits will do: averages without their noise, within the verifier's tolerance.
 _FEW_DIGITS = 1e10
 # Where a bare word would be read as something else: NULL, the start of a list, of a blob or of a
@@ -34,9 +36,7 @@ _MISLEADING = re.compile(r"[\s\[{`]|(?:null|none)\Z|x'|select\b|with\b", re.IGNO
 def render_cell(value: Cell) -> str:
     """One value as text: numbers, NULL and blobs bare, texts bare where that is unambiguous."""
     if isinstance(value, str):
-        if len(value) <= CELL_CHARACTERS and _is_plain(value):
-            return value
-        return _guarded(value)
+        return _short_text(value) if len(value) <= _SHORT else _guarded(value)
     if isinstance(value, int):
         return str(value)
     if value is None:
@@ -48,7 +48,7 @@ def render_cell(value: Cell) -> str:
 
 
 def _is_plain(text: str) -> bool:
-    """Whether a text can stand bare. Hot: plain string operations before any pattern."""
+    """Whether a text can stand bare: plain string operations before any pattern."""
     return (
         text != ""
         and text.isprintable()
@@ -76,6 +76,10 @@ def _guarded(text: str) -> str:
                 c if c.isprintable() and c != CUT_MARK else json.dumps(c)[1:-1] for c in shown
             )
     return shown + CUT_MARK if len(text) > CELL_CHARACTERS else shown
+
+
+# Hot, and the episodes about one database show the same texts again and again.
+_short_text = lru_cache(maxsize=10_000)(_guarded)
 
 
 def render_row(row: Row) -> str:
