@@ -225,6 +225,8 @@ def _shows_values(sql: str, result: QueryResult) -> bool:
     written = literals(sql)
     if written.make_values or not result.reads:
         return False
+    if not written.values:
+        return bool(result.rows)
     if written.quoted and not written.quoted <= {n.lower() for read in result.reads for n in read}:
         return False
     return any(cell not in written.values for row in result.rows for cell in row)
