@@ -68,6 +68,9 @@ def test_episodes_are_played_and_judged_by_the_environment(
         *("--env.taskset.dataset", str(music_dir), "--env.taskset.split", "train"),
     )
     assert done.returncode == 0, done.stderr
+    page = (CHECKOUT / "docs" / "integrations.md").read_text(encoding="utf-8")
+    (shown,) = [line for line in page.splitlines() if "rollout done" in line]
+    assert all(part in done.stderr for part in shown.split("…")), "the page shows what is printed"
     played = traces(tmp_path / "out")
     assert set(played) == {"music_count", "music_french", "music_join"}
     assert {name: trace["rewards"]["correct"]["score"] for name, trace in played.items()} == {
