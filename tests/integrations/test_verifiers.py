@@ -69,7 +69,7 @@ def test_episodes_are_played_and_judged_by_the_environment(
     )
     assert done.returncode == 0, done.stderr
     page = (CHECKOUT / "docs" / "integrations.md").read_text(encoding="utf-8")
-    (shown,) = [line for line in page.splitlines() if "rollout done" in line]
+    (shown,) = [line.strip("`.") for line in page.splitlines() if "rollout done" in line]
     assert all(part in done.stderr for part in shown.split("…")), "the page shows what is printed"
     played = traces(tmp_path / "out")
     assert set(played) == {"music_count", "music_french", "music_join"}
