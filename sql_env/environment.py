@@ -217,7 +217,7 @@ class SQLEnvironment:
                 text = render_query_result(result)
             else:
                 error = explain_sql_error(
-                    result.error, self._db.table_names, self._described_columns()
+                    result.error, argument, self._db.table_names, self._described_columns()
                 )
         else:
             verdict, error = self._judge(argument)
