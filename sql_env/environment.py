@@ -36,7 +36,13 @@ from sql_env.core.reward import RewardConfig, RewardParts, RewardTracker
 from sql_env.core.schema import TableSchema, table_name
 from sql_env.core.sql_errors import explain_sql_error
 from sql_env.core.verifier import AnswerError, Gold, Verdict, build_gold, verify_rows, verify_text
-from sql_env.models import QuestionRecord, SQLAction, SQLObservation, SQLState
+from sql_env.models import (
+    QuestionRecord,
+    SQLAction,
+    SQLObservation,
+    SQLState,
+    made_observation,
+)
 from sql_env.questions import Dataset, database_path, load_questions
 
 SAMPLE_ROWS = 5
@@ -173,7 +179,7 @@ class SQLEnvironment:
         self._tracker = RewardTracker(self._gold, self.reward_config)
         self._episode_id = episode_id or f"{question.question_id}#{seed if seed is not None else 0}"
         self._about = self._metadata_of(question)
-        self._described: dict[str, TableSchema] = {}
+        self._described: tuple[TableSchema, ...] = ()
         self._schema_info = ""
         self._history: list[str] = []
         self._last_result: QueryResult | None = None
@@ -212,7 +218,7 @@ class SQLEnvironment:
             text, error, result = self._sample(argument)
         elif kind == "QUERY":
             result = self._query(argument)
-            if result.ok:
+            if not result.error:
                 self._last_result = result
                 text = render_query_result(result)
             else:
@@ -255,7 +261,7 @@ class SQLEnvironment:
             question_id=self._question.question_id,
             database_name=self._question.database_name,
             budget_remaining=self.step_budget - len(self._history),
-            described_tables=list(self._described),
+            described_tables=[schema.name for schema in self._described],
             done=self._done,
         )
 
@@ -287,7 +293,6 @@ class SQLEnvironment:
         twin.__dict__.update(self.__dict__)
         if self._question is not None:
             twin._tracker = self._tracker.copy()
-            twin._described = self._described.copy()
             twin._history = self._history.copy()
         return twin
 
@@ -313,8 +318,8 @@ class SQLEnvironment:
         if schema is None:
             return "", unknown_table(table, self._db.table_names), None
         text = render_schema(schema)
-        if schema.name not in self._described:
-            self._described[schema.name] = schema
+        if schema not in self._described:
+            self._described += (schema,)
             self._schema_info += f"\n\n{text}" if self._schema_info else text
         reads = frozenset((schema.name, column.name) for column in schema.columns)
         return text, "", QueryResult(reads=reads)
@@ -329,7 +334,8 @@ class SQLEnvironment:
     # Whatever runs in the sandbox for an agent runs here; a server may have run it already.
 
     def _query(self, sql: str) -> QueryResult:
-        return self._db.query(sql)
+        assert self._database is not None
+        return self._database.query(sql)
 
     def _first_rows(self, table: str) -> QueryResult:
         return self._db.sample(table, SAMPLE_ROWS)
@@ -348,8 +354,7 @@ class SQLEnvironment:
 
     def _described_columns(self) -> dict[str, list[str]]:
         return {
-            name: [column.name for column in schema.columns]
-            for name, schema in self._described.items()
+            schema.name: [column.name for column in schema.columns] for schema in self._described
         }
 
     # -- inside ------------------------------------------------------------------------------
@@ -404,10 +409,15 @@ class SQLEnvironment:
         verdict: Verdict | None = None,
         error_kind: str | None = None,
     ) -> SQLObservation:
-        assert self._question is not None
+        assert self._question is not None and self._database is not None
         metadata = self._about.copy()
         if parts is not None:
-            metadata["reward_parts"] = parts._asdict()
+            operational, progress, terminal = parts
+            metadata["reward_parts"] = {
+                "operational": operational,
+                "progress": progress,
+                "terminal": terminal,
+            }
             if self._tracker.repeated:
                 metadata["repeated"] = True
         if error_kind is not None:
@@ -417,10 +427,10 @@ class SQLEnvironment:
             metadata["correct"] = stop is StopReason.CORRECT
         if verdict is not None:
             metadata["verdict"] = verdict.reason
-        return SQLObservation.made_of(
+        return made_observation(
             {
                 "question": self._question.question_text,
-                "table_names": list(self._db.table_names),
+                "table_names": list(self._database.table_names),
                 "schema_info": self._schema_info,
                 "result": text,
                 "error": render_echo(error),
@@ -431,7 +441,7 @@ class SQLEnvironment:
                 "reward": parts.total if parts is not None else None,
                 "metadata": metadata,
             },
-            tuple(self._described.values()),
+            self._described,
             self._shown_result,
         )
 

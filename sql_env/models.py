@@ -5,7 +5,7 @@ Plain pydantic, so that OpenEnv's server can serve these classes without this mo
 
 from __future__ import annotations
 
-from typing import Any, Literal, Self, get_args
+from typing import Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr
 
@@ -56,23 +56,6 @@ class SQLObservation(BaseModel):
     _described: tuple[TableSchema, ...] = PrivateAttr(default=())
     _shown: QueryResult | None = PrivateAttr(default=None)
 
-    @classmethod
-    def made_of(
-        cls, fields: dict[str, Any], described: tuple[TableSchema, ...], shown: QueryResult | None
-    ) -> Self:
-        """An observation of the environment's own making, and the data that its text was made of.
-
-        `fields` are all of the fields, in their order, and nobody else's. They are not validated:
-        that takes as long as a small query. What comes over the wire is.
-        """
-        observation = cls.__new__(cls)
-        put = object.__setattr__  # as pydantic's own `model_construct` does
-        put(observation, "__dict__", fields)
-        put(observation, "__pydantic_fields_set__", set(fields))
-        put(observation, "__pydantic_extra__", None)
-        put(observation, "__pydantic_private__", {"_described": described, "_shown": shown})
-        return observation
-
     @property
     def described(self) -> tuple[TableSchema, ...]:
         """The tables that DESCRIBE has shown so far, in that order."""
@@ -82,6 +65,26 @@ class SQLObservation(BaseModel):
     def shown(self) -> QueryResult | None:
         """What the last action returned; None after a reset and for actions that return no rows."""
         return self._shown
+
+
+_OBSERVED = set(SQLObservation.model_fields)
+
+
+def made_observation(
+    fields: dict[str, Any], described: tuple[TableSchema, ...], shown: QueryResult | None
+) -> SQLObservation:
+    """An observation of the environment's own making, and the data that its text was made of.
+
+    `fields` are all of the fields, in their order, and nobody else's. They are not validated: that
+    takes as long as a small query. What comes over the wire is.
+    """
+    observation = object.__new__(SQLObservation)
+    put = object.__setattr__  # as pydantic's own `model_construct` does
+    put(observation, "__dict__", fields)
+    put(observation, "__pydantic_fields_set__", _OBSERVED.copy())
+    put(observation, "__pydantic_extra__", None)
+    put(observation, "__pydantic_private__", {"_described": described, "_shown": shown})
+    return observation
 
 
 class SQLState(BaseModel):

@@ -27,7 +27,10 @@ class PlayedActions:
 
     def add(self, kind: str, argument: str) -> bool:
         """Note an action; whether it is the first of its kind."""
-        key = action_key(kind, argument)
+        return self.add_key(action_key(kind, argument))
+
+    def add_key(self, key: tuple[str, str]) -> bool:
+        """The same of an action whose key is known."""
         if key in self._keys:
             return False
         self._keys.add(key)

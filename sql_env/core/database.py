@@ -238,24 +238,28 @@ class Database:
         """
         deadline = monotonic() + self.limits.seconds
         source = f"FROM {quote_identifier(table)} LIMIT {rows}"
-        result = self._within(deadline, f"SELECT * {source}")
+        result = self.query(f"SELECT * {source}", deadline)
         schema = self.schema(table)
         if result.error_kind is not ErrorKind.TOO_LARGE or schema is None:
             return result
         shown = []
         for name in (quote_identifier(column.name) for column in schema.columns):
-            alone = self._within(deadline, f"SELECT {name} {source}")
+            alone = self.query(f"SELECT {name} {source}", deadline)
             shown.append(name if alone.ok else f"'{TOO_LONG}' AS {name}")
             late = monotonic() + self.limits.seconds / 2 > deadline
             if late or sum(map(len, shown)) > LONGEST_SQL / 2:
                 break
-        return self._within(deadline, f"SELECT {', '.join(shown)} {source}")
+        return self.query(f"SELECT {', '.join(shown)} {source}", deadline)
 
-    def query(self, sql: str) -> QueryResult:
-        """Run one untrusted SELECT. Whatever is wrong with it comes back as `error`."""
-        return self._within(monotonic() + self.limits.seconds, sql)
+    def query(self, sql: str, deadline: float | None = None) -> QueryResult:
+        """Run one untrusted SELECT. Whatever is wrong with it comes back as `error`.
 
-    def _within(self, deadline: float, sql: str) -> QueryResult:
+        Args:
+            sql: the statement.
+            deadline: when it has to end, on the monotonic clock; by default as `limits` say.
+        """
+        if deadline is None:
+            deadline = monotonic() + self.limits.seconds
         try:
             return self._query(sql, deadline)
         except MemoryError:

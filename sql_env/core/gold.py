@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import groupby
 from typing import NamedTuple
@@ -46,8 +46,11 @@ class Gold:
     ordered: bool = False
     pool: tuple[Row, ...] = ()
     segments: tuple[Segment, ...] = ()
+    # What the progress reward compares a result with: at every step, so it is made beforehand.
+    profile: Profile = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "profile", profile(self.rows))
         if not self.segments and self.rows:
             object.__setattr__(self, "pool", self.rows)
             object.__setattr__(self, "segments", (Segment(len(self.rows), len(self.rows)),))
@@ -64,11 +67,6 @@ class Gold:
     def rounded_index(self, number: int, rounding: Rounding) -> ColumnIndex:
         """The index of one column with its numbers rounded; not kept, agents choose `rounding`."""
         return ColumnIndex([rounded(row[number], rounding) for row in self.pool])
-
-    @cached_property
-    def profile(self) -> Profile:
-        """What the progress reward compares a result with."""
-        return profile(self.rows)
 
     @cached_property
     def has_numeric_column(self) -> bool:

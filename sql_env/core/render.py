@@ -84,20 +84,26 @@ _short_text = lru_cache(maxsize=10_000)(_guarded)
 
 def render_row(row: Row) -> str:
     """The cells of a row, separated by bars."""
-    return " | ".join(map(render_cell, row))
+    text = ""
+    for cell in row:
+        text += f" | {render_cell(cell)}" if text else render_cell(cell)
+    return text
 
 
-def render_rows(columns: Sequence[str], rows: Sequence[Row], limit: int = ROWS_SHOWN) -> str:
+# The same queries come again and again.
+_header = lru_cache(maxsize=1_000)(render_row)
+
+
+def render_rows(columns: tuple[str, ...], rows: Sequence[Row], limit: int = ROWS_SHOWN) -> str:
     """A header and at most `limit` rows; the true count where rows are left out."""
-    lines = [render_row(tuple(columns))]
+    text = _header(columns)
+    for row in rows[:limit]:
+        text += f"\n{render_row(row)}"
     if not rows:
-        lines.append(NO_ROWS)
-    elif len(rows) <= limit:
-        lines += map(render_row, rows)
-    else:
-        lines += map(render_row, rows[:limit])
-        lines.append(f"({len(rows)} rows, the first {limit} shown)")
-    return "\n".join(lines)
+        text += f"\n{NO_ROWS}"
+    elif len(rows) > limit:
+        text += f"\n({len(rows)} rows, the first {limit} shown)"
+    return text
 
 
 def render_query_result(result: QueryResult) -> str:

@@ -14,9 +14,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass
+from itertools import chain
 from typing import NamedTuple
 
-from sql_env.core.actions import PlayedActions
+from sql_env.core.actions import PlayedActions, action_key
 from sql_env.core.database import Cell, QueryResult, Row
 from sql_env.core.gold import Gold
 from sql_env.core.progress import closeness, distinct_values
@@ -153,30 +154,33 @@ class RewardTracker:
         """
         config = self.config
         operational, progress = config.step, 0.0
+        key = action_key(kind, argument)
         # An answer that was judged is the first: it ends the episode. What failed was @last without
         # a result, or a text that was none.
-        self.repeated = not self._played.add(kind, argument) and correct is None
+        self.repeated = not self._played.add_key(key) and correct is None
         if self.repeated:
             operational += config.repeat
-        elif ok and result is not None and (kind != "QUERY" or _shows_values(argument, result)):
+        elif ok and result is not None and (kind != "QUERY" or _shows_values(key[1], result)):
             operational += self._newly_seen(result)
             progress = self._newly_close(result, compared=kind == "QUERY")
         if correct:
             progress = self._risen_to(1.0)
         # What the bounds take away is taken from the operational layer: progress still telescopes.
         self._shaping += operational + progress
-        before, self._beyond = self._beyond, self._beyond_bounds()
-        operational -= self._beyond - before
+        within = config.shaping_min <= self._shaping <= config.shaping_max
+        if self._beyond or not within:
+            before, self._beyond = self._beyond, self._beyond_bounds()
+            operational -= self._beyond - before
         return RewardParts(operational, progress, config.correct if correct else 0.0)
 
     def _newly_seen(self, result: QueryResult) -> float:
         """What the columns are worth that nothing in this episode has read before."""
         tables = columns = 0
-        for read in result.reads - self._seen_columns:
-            table, column = read
+        new = result.reads - self._seen_columns
+        self._seen_columns |= new
+        for table, column in new:
             if column:  # a table that is read without one, as count(*) does, shows none of it
                 columns += 1
-                self._seen_columns.add(read)
                 if table not in self._seen_tables:
                     tables += 1
                     self._seen_tables.add(table)
@@ -192,22 +196,25 @@ class RewardTracker:
 
         One that shows nothing new counts as compared, too: put in, it lets no later one earn more.
         """
-        if not self.config.progress or self._compared == RESULTS_COMPARED:
+        if self._potential >= self.config.progress or self._compared == RESULTS_COMPARED:
             return 0.0
-        is_gold = result.rows == self.gold.rows
-        values = self.gold.profile.values if is_gold else distinct_values(result.rows)
-        new = values - self._returned
-        self._returned |= new
         self._compared += compared
-        if not (compared and new):
-            return 0.0
-        return self._risen_to(1.0 if is_gold else self._level(result.rows, values))
+        rows, gold = result.rows, self.gold
+        is_gold = rows == gold.rows
+        values = gold.profile.values if is_gold else distinct_values(rows)
+        pays = compared and not values <= self._returned
+        if pays and is_gold:
+            return self._risen_to(1.0)  # nothing is left to gain, so no value matters any more
+        self._returned |= values
+        return self._risen_to(self._level(rows, values)) if pays else 0.0
 
     def _risen_to(self, level: float) -> float:
         """What the best result so far has gained by one at `level`."""
-        gained = max(0.0, self.config.progress * level - self._potential)
-        self._potential += gained
-        return gained
+        before, reached = self._potential, self.config.progress * level
+        if reached <= before:
+            return 0.0
+        self._potential = reached
+        return reached - before
 
     def _level(self, rows: Sequence[Row], values: frozenset[Cell]) -> float:
         """Closeness to gold on a scale of a few levels, from 0 to 1."""
@@ -220,13 +227,16 @@ class RewardTracker:
         return min(0.0, self._shaping - self.config.shaping_min)
 
 
-def _shows_values(sql: str, result: QueryResult) -> bool:
-    """Whether the result of a query holds a value of the database, and not what the agent wrote."""
-    written = literals(sql)
-    if written.make_values or not result.reads:
+def _shows_values(query: str, result: QueryResult) -> bool:
+    """Whether the result of a query holds a value of the database, and not what the agent wrote.
+
+    Args:
+        query: in normal form.
+        result: what it returned.
+    """
+    written, make_values, quoted = literals(query)
+    if make_values or not result.reads:
         return False
-    if not written.values:
-        return bool(result.rows)
-    if written.quoted and not written.quoted <= {n.lower() for read in result.reads for n in read}:
+    if quoted and not quoted <= {name.lower() for read in result.reads for name in read}:
         return False
-    return any(cell not in written.values for row in result.rows for cell in row)
+    return not written.issuperset(chain.from_iterable(result.rows))

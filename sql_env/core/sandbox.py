@@ -126,6 +126,7 @@ class Sandbox:
         # What the authorizer sees while a statement is compiled. Compiled statements are kept: one
         # that comes again is neither announced nor checked again.
         self._seen: list[tuple[str, str]] = []
+        self._noted: dict[tuple[str, str], tuple[str, str]] = {}
         self._known: dict[str, _Known] = {}
         self.bytes_kept = 0
         self._denied = ""
@@ -220,10 +221,10 @@ class Sandbox:
                 cursor = self._checking.execute(sql)
             finally:  # it may fail after it was compiled, and then it is kept all the same
                 if self._columns:
-                    known = self._known[sql] = _Known(self._columns, frozenset(self._seen))
+                    known = self._known[sql] = _Known(self._columns, self._reads())
                     self.bytes_kept += len(sql) + _BYTES_OF_A_STATEMENT
             assert known is not None
-        columns = known.columns
+        columns, reads = known
         batch_size = lane.batch_cells // len(columns) + 1
         rows: list[Row] = list(islice(cursor, batch_size))
         most = len(rows) * len(columns) * lane.largest_cell
@@ -241,7 +242,11 @@ class Sandbox:
                 return _too_large(f"{limits.bytes:,} bytes")
         if len(rows) > limits.rows:
             return _too_large(f"{limits.rows:,} rows")
-        return QueryResult(columns, tuple(rows), known.reads)
+        return QueryResult(columns, tuple(rows), reads)
+
+    def _reads(self) -> frozenset[tuple[str, str]]:
+        """What was seen. All statements share the names: that takes less memory."""
+        return frozenset([self._noted.setdefault(read, read) for read in self._seen])
 
     def _run_carefully(self, sql: str, limits: Limits, decodable: bool) -> QueryResult:
         """Long values make functions slow, so there may be only few of them.

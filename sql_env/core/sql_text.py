@@ -154,9 +154,8 @@ class Literals(NamedTuple):
     quoted: frozenset[str]  # others in double quotes: where they name no column, they make values
 
 
-def literals(sql: str) -> Literals:
-    """The literals of a query."""
-    query = normalize_sql(sql)
+def literals(query: str) -> Literals:
+    """The literals of a query in normal form."""
     return _literals(query) if len(query) <= _LONGEST_KEPT else _literals.__wrapped__(query)
 
 

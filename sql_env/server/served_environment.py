@@ -212,11 +212,7 @@ class ServedEnvironment(SQLEnvironment, Environment[SQLAction, SQLObservation, S
         details: dict[str, Any] = {}
         shown = self.shown_result
         if action is not None and action.action_type.strip().upper() == "DESCRIBE":
-            details["schemas"] = [
-                schema_details(schema)
-                for name in self._described
-                if (schema := self._db.schema(name))
-            ]
+            details["schemas"] = [schema_details(schema) for schema in self._described]
         elif shown is not None and shown.ok and shown.columns:
             details["grid"] = grid(shown.columns, shown.rows)
         if observation.done and not self._hide_gold:
