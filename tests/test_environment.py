@@ -108,7 +108,7 @@ def test_a_mistake_is_an_observation_that_costs_a_step(
 
 def test_a_gold_query_may_take_longer_than_an_agents(music_dir: Path) -> None:
     slow = (
-        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 3000000) "
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 12000000) "
         "SELECT count(*) FROM n"
     )
     music = SQLEnvironment(music_dir / "questions", music_dir / "databases")

@@ -269,15 +269,19 @@ def format_question(obs: SQLObservation) -> str:
     return "\n".join(lines)
 
 
-def format_outcome(action: SQLAction, obs: SQLObservation, failed: str = "") -> str:
+def format_outcome(
+    action: SQLAction, obs: SQLObservation, failed: str = "", actions: Actions = "text"
+) -> str:
     """What came of one action, in version 2.
 
     Args:
         failed: why the last query failed, where it did: an answer cannot stand on it.
+        actions: how they are to be written.
     """
     kind = action.action_type.strip().upper()
     if action.metadata.get("parsed") is False:
-        return "Error: there is no action in that. Write one, such as DESCRIBE: table"
+        write = "Write one, such as DESCRIBE: table" if actions == "text" else "Call a tool"
+        return f"Error: there is no action in that. {write}"
     if kind == "ANSWER" and failed:
         return f"Error: {obs.error}. Your last one failed: {failed}\nWrite another QUERY."
     if obs.error and obs.metadata.get("repeated"):

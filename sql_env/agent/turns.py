@@ -115,7 +115,10 @@ class Dialogue:
             return Reading([format_observation(seen)], self._calls)
         if self._now is None:
             return Reading([format_question(seen)], of_tools=False)
-        texts = [format_outcome(*played, failed=self._failed) for played in self._played]
+        texts = [
+            format_outcome(*played, failed=self._failed, actions=self._prompt.actions)
+            for played in self._played
+        ]
         left = [*self._to_play, *self._held]
         for group in [[action] for action in left] if self._calls else [left] if left else []:
             texts.append(format_not_played(group, after_error=bool(seen.error)))

@@ -239,7 +239,7 @@ class GRPOConfig:
 
     @classmethod
     def preset(cls, name: str, **values: Any) -> GRPOConfig:
-        """The preset `name` (colab, cpu, gpu), with `values` over it."""
+        """The preset `name` (colab, cpu, gpu, qwen), with `values` over it."""
         return cls.load(preset=name, **values)
 
     @classmethod
