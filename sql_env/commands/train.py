@@ -16,7 +16,9 @@ from sql_env.commands.training_run import run_sft, run_train
 if TYPE_CHECKING:
     from sql_env.training.config import GRPOConfig
 
-Preset = Annotated[str | None, typer.Option(help="colab, cpu, gpu or qwen; without one, Qwen3-1.7B.")]
+Preset = Annotated[
+    str | None, typer.Option(help="colab, cpu, gpu or qwen; without one, Qwen3-1.7B.")
+]
 ConfigFile = Annotated[
     Path | None, typer.Option("--config", help="A TOML, YAML or JSON file of settings.")
 ]

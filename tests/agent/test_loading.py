@@ -52,6 +52,34 @@ def test_an_adapter_folder_gives_its_base_with_the_adapter_on_it(
     assert all("lora" in name for name in trained)
 
 
+def test_the_shipped_adapter_fits_the_shape_of_its_base() -> None:
+    import torch
+    from peft import LoraConfig, get_peft_model
+    from safetensors import safe_open
+    from transformers import Qwen2Config, Qwen2ForCausalLM
+
+    folder = Path(__file__).parents[2] / "checkpoints" / "qwen2.5-coder-1.5b-sqlenv"
+    config = Qwen2Config(
+        hidden_size=1536,
+        intermediate_size=8960,
+        num_hidden_layers=28,
+        num_attention_heads=12,
+        num_key_value_heads=2,
+        vocab_size=151_936,
+        tie_word_embeddings=True,
+    )
+    with torch.device("meta"):
+        model = get_peft_model(Qwen2ForCausalLM(config), LoraConfig.from_pretrained(str(folder)))
+    wanted = {
+        name.replace(".default", ""): list(weight.shape)
+        for name, weight in model.named_parameters()
+        if "lora" in name
+    }
+    with safe_open(folder / "adapter_model.safetensors", "pt") as file:
+        found = {name: file.get_slice(name).get_shape() for name in file.keys()}  # noqa: SIM118
+    assert found == wanted
+
+
 @pytest.mark.parametrize(
     ("field", "value", "reason"),
     [

@@ -72,9 +72,15 @@ class TestThePromptOfAModel:
         Prompt("v2", "tools").save(tmp_path)
         assert prompt_of_model(str(tmp_path)) == Prompt("v2", "tools")
 
-    def test_the_shipped_checkpoint_plays_with_the_prompt_it_was_trained_with(self) -> None:
-        (folder,) = Path(__file__).parents[2].glob("checkpoints/*/")
-        assert prompt_of_model(str(folder)) == V1
+    @pytest.mark.parametrize(
+        ("name", "prompt"),
+        [("smollm2-135m-sqlenv", V1), ("qwen2.5-coder-1.5b-sqlenv", Prompt("v2", "text"))],
+    )
+    def test_a_shipped_checkpoint_plays_with_the_prompt_it_was_trained_with(
+        self, name: str, prompt: Prompt
+    ) -> None:
+        folder = Path(__file__).parents[2] / "checkpoints" / name
+        assert folder.is_dir() and prompt_of_model(str(folder)) == prompt
 
     @pytest.mark.parametrize(
         "sign", ["adapter_config.json", "delta_config.json", "../sessions.jsonl"]
