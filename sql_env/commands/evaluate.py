@@ -43,6 +43,10 @@ ActionsOption = Annotated[
         **_MODEL,
     ),
 ]
+BaseOption = Annotated[
+    str | None,
+    typer.Option(help="An adapter's base: a folder, a GGUF file or a hub id.", **_MODEL),
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -118,9 +122,7 @@ def evaluate_command(
             **_MODEL,
         ),
     ] = "auto",
-    base: Annotated[
-        str | None, typer.Option(help="Base model of an adapter that names another.", **_MODEL)
-    ] = None,
+    base: BaseOption = None,
     concurrency: Annotated[
         int, typer.Option(min=1, help="Episodes, and so requests, at once.", **_ENDPOINT)
     ] = 16,

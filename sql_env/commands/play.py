@@ -13,6 +13,7 @@ from rich.markup import escape
 from sql_env.agent.choice import ModelOptions, build_policy
 from sql_env.commands.evaluate import (
     ActionsOption,
+    BaseOption,
     DecodingOption,
     PromptOption,
 )
@@ -47,6 +48,7 @@ def play_command(
     prompt: PromptOption = None,
     actions: ActionsOption = None,
     decoding: DecodingOption = "plain",
+    base: BaseOption = None,
     redraws: OldRedraws = None,
     record: Annotated[
         Path | None, typer.Option(help="Append the episode to this file, as one JSON line.")
@@ -63,7 +65,9 @@ def play_command(
     data = Dataset.at(dataset)
     questions = data.load_split(split)
     chosen = _choose(questions, question_id, seed)
-    options = ModelOptions(seed=seed or 0, prompt=prompt, actions=actions, decoding=decoding)
+    options = ModelOptions(
+        base=base, seed=seed or 0, prompt=prompt, actions=actions, decoding=decoding
+    )
     player = build_policy(policy, questions, options) if policy else None
     screen = Screen(console, show_actions=player is not None)
     with SQLEnvironment(

@@ -150,8 +150,12 @@ def test_the_base_that_an_adapter_lacks_can_be_named(
     lost = evaluate(music_dir, tmp_path / "runs", moved)
     assert lost.exit_code == 2
     assert "gone" in lost.stderr
-    found = evaluate(music_dir, tmp_path / "runs", moved, "--base", str(model_dir))
+    named = ("--base", str(model_dir))
+    found = evaluate(music_dir, tmp_path / "runs", moved, *named)
     assert found.exit_code == 0, found.output
+    play = ["play", "--dataset", str(music_dir), "--policy", f"model:{moved}", "--step-budget", "1"]
+    watched = CliRunner().invoke(app, [*play, *named])
+    assert watched.exit_code == 0 and "reward" in watched.output, watched.output
 
 
 def test_base_is_refused_for_what_is_no_adapter(
