@@ -50,7 +50,7 @@ def train_command(
 ) -> None:
     """Train a model with GRPO on whole episodes.
 
-    With `sft.first` (the preset gpu sets it) SFT comes before, in RUN/sft. The run's folder keeps
+    With `sft.first` (the presets gpu and qwen set it) SFT comes before, in RUN/sft. The run's folder keeps
     config.json, metrics.jsonl, transcripts.jsonl, checkpoints, plots and, at the end, the model.
     """
     console = command_console()

@@ -90,13 +90,15 @@ def render_row(row: Row) -> str:
     return text
 
 
-# The same queries come again and again.
-_header = lru_cache(maxsize=1_000)(render_row)
+# The same queries come again and again; long names would fill the memory.
+_short_header = lru_cache(maxsize=1_000)(render_row)
+_SHORT_HEADER = 500
 
 
 def render_rows(columns: tuple[str, ...], rows: Sequence[Row], limit: int = ROWS_SHOWN) -> str:
     """A header and at most `limit` rows; the true count where rows are left out."""
-    text = _header(columns)
+    short = sum(map(len, columns)) <= _SHORT_HEADER
+    text = _short_header(columns) if short else render_row(columns)
     for row in rows[:limit]:
         text += f"\n{render_row(row)}"
     if not rows:

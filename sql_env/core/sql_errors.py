@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from sql_env.core.render import spelt_identifier
 from sql_env.core.sql_text import tokenize
@@ -15,6 +16,26 @@ from sql_env.core.suggestions import did_you_mean, nearest
 
 # A table with more columns is not listed again after every mistake: DESCRIBE has shown them.
 _COLUMNS_LISTED = 16
+_AFTER_FROM = frozenset(
+    ("select", "where", "group", "having", "order", "limit", "union", "intersect", "except")
+)
+_NO_ALIAS = _AFTER_FROM | frozenset(
+    [
+        "join",
+        "inner",
+        "left",
+        "right",
+        "full",
+        "outer",
+        "cross",
+        "natural",
+        "on",
+        "using",
+        "window",
+        "indexed",
+        "not",
+    ]
+)
 _NO_COLUMN = re.compile(r"^no such column: (?:(?:.*\.)?(?P<table>[^.]+)\.)?(?P<name>[^.]+)$")
 _AMBIGUOUS = re.compile(r"^ambiguous column name: (?P<name>.+)$")
 _NO_TABLE = re.compile(r"^no such table: (?P<name>.+)$")
@@ -48,44 +69,82 @@ def missing_column(message: str) -> tuple[str, str] | None:
     return (match["table"] or "", match["name"]) if match else None
 
 
+class _Read(NamedTuple):
+    """The tables in the FROMs of a query.
+
+    Attributes:
+        tables: all of them; "" stands for whatever is none, such as a subquery.
+        called: what a name or an alias, in lower case, stands for wherever it is given.
+    """
+
+    tables: frozenset[str]
+    called: dict[str, str]
+
+
 def _about_column(
-    of: str, name: str, read: Mapping[str, str], described: Mapping[str, Sequence[str]]
+    of: str, name: str, read: _Read, described: Mapping[str, Sequence[str]]
 ) -> Iterator[str]:
     """What can be said of a column `name` that `of` does not have; `of` may be empty."""
     owners = _owners(name, described)
-    unread = [table for table in owners.values() if table not in read.values()]
     full = _full_name(of, name).lower()
     if right := next((table for owner, table in owners.items() if owner.lower() == full), None):
-        called = spelt_identifier(right)
-        missing = f"The query does not read {called}: JOIN it"
-        yield missing if right in unread else f"Write the alias of {called} instead of its name"
+        yield _where_it_is(right, read)
         return
-    guess = " or ".join(owners) or _nearly(name, described)
+    asked = read.called.get(of.lower(), of)
+    if not of and len(read.tables) == 1:
+        (asked,) = read.tables
+    unseen = asked in read.tables and asked not in ("", *described)
+    guess = " or ".join(owners) or ("" if unseen else _nearly(name, described))
     if guess:
         yield f"Did you mean {guess}?"
-    if len(unread) == len(owners) == 1:
-        yield f"The query does not read {spelt_identifier(unread[0])}: JOIN it"
-    one_table = not of and len({*read.values()}) == 1
-    asked = next(iter(read.values())) if one_table else read.get(of.lower(), of)
-    if listed := _columns_of(asked, described):
+    absent = [table for table in owners.values() if table not in read.tables]
+    if len(absent) == len(owners) == 1:
+        yield _where_it_is(absent[0], read)
+    if unseen:
+        yield f"DESCRIBE {spelt_identifier(asked)} shows its columns"
+    elif listed := _columns_of(asked, described):
         yield listed
     elif not guess:
         yield "DESCRIBE shows columns"
 
 
-def _tables_read(sql: str, tables: Sequence[str]) -> dict[str, str]:
-    """The tables that a query names, each under its name and its aliases in lower case."""
+def _where_it_is(table: str, read: _Read) -> str:
+    """Why a query cannot use a column that a table has."""
+    spelt = spelt_identifier(table)
+    aliases = [alias for alias, of in read.called.items() if of == table]
+    if table not in read.tables:
+        return f"The query does not read {spelt}: JOIN it"
+    if len(aliases) == 1 and aliases[0] != table.lower():
+        return f"The query calls {spelt} {aliases[0]}"
+    return f"{spelt} is read elsewhere in the query, not here: JOIN it"
+
+
+def _tables_read(sql: str, tables: Sequence[str]) -> _Read:
     spelt = {table.lower(): table for table in tables}
-    read = {}
+    called: dict[str, set[str]] = {}
     tokens = tokenize(sql)
-    names = [token.identifier or "" for token in tokens] + [""] * 2
-    for at in range(len(tokens)):
-        qualifies = at + 1 < len(tokens) and tokens[at + 1].text == "."
-        if (table := spelt.get(names[at])) and not qualifies:
-            read[names[at]] = table
-            read[names[at + 2] if names[at + 1] == "as" else names[at + 1]] = table
-    read.pop("", None)
-    return read
+    words = [token.text.lower() for token in tokens] + [""] * 3
+    in_from = [False]  # for each open parenthesis
+    for at, token in enumerate(tokens):
+        word, before = words[at], words[at - 1] if at else ""
+        begins = in_from[-1] and before in ("from", "join", ",", "(")
+        if word == "(":
+            in_from.append(begins)
+        elif word == ")":
+            in_from = in_from[:-1] or [False]
+        elif word == "from":
+            in_from[-1] = before != "distinct"
+        elif word in _AFTER_FROM:
+            in_from[-1] = False
+        elif begins and token.identifier is not None:
+            table = spelt.get(token.identifier, "")
+            alias = tokens[at + 1 + (words[at + 1] == "as") :][:1]
+            named = alias[0].identifier if alias and words[at + 1] not in _NO_ALIAS else None
+            called.setdefault(named or token.identifier, set()).add(table)
+    return _Read(
+        frozenset(table for meant in called.values() for table in meant),
+        {name: next(iter(meant)) for name, meant in called.items() if len(meant) == 1},
+    )
 
 
 def _joined(*sentences: str) -> str:

@@ -80,7 +80,7 @@ PRESETS: dict[str, dict[str, Any]] = {
             },
         },
     },
-    # One data-centre GPU, twenty minutes: an adapter small enough to ship.
+    # One data-centre GPU, ten minutes: an adapter small enough to ship.
     "qwen": {
         "model_name": "Qwen/Qwen2.5-Coder-1.5B-Instruct",
         "lora": {"r": 8, "alpha": 16},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -176,3 +177,12 @@ def test_an_unknown_table_gets_the_nearest_name_and_all_names() -> None:
 
 def test_a_huge_name_is_not_repeated() -> None:
     assert len(unknown_table("x" * 1_000_000, ["singer"])) < 200
+
+
+def test_long_headers_are_not_remembered() -> None:
+    tracemalloc.start()
+    for number in range(100):
+        render_rows((f"{number:0>90000}",), [])
+    kept, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert kept < 1_000_000
