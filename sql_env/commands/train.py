@@ -50,8 +50,9 @@ def train_command(
 ) -> None:
     """Train a model with GRPO on whole episodes.
 
-    With `sft.first` (the presets gpu and qwen set it) SFT comes before, in RUN/sft. The run's folder keeps
-    config.json, metrics.jsonl, transcripts.jsonl, checkpoints, plots and, at the end, the model.
+    With `sft.first` (the presets gpu and qwen set it) SFT comes before, in RUN/sft. The run's
+    folder keeps config.json, metrics.jsonl, transcripts.jsonl, checkpoints, plots and, at the end,
+    the model.
     """
     console = command_console()
     with training(console):
