@@ -94,7 +94,7 @@ def _about_column(
     if not of and len(read.tables) == 1:
         (asked,) = read.tables
     unseen = asked in read.tables and asked not in ("", *described)
-    guess = " or ".join(owners) or ("" if unseen else _nearly(name, described))
+    guess = " or ".join(owners) or _nearly(name, described)
     if guess:
         yield f"Did you mean {guess}?"
     absent = [table for table in owners.values() if table not in read.tables]
