@@ -118,6 +118,7 @@ def train(model: Any, tokenizer: Any, dataset: Dataset, split: str, out: Path) -
             "sft.num_train_epochs=1.0",
             "sft.learning_rate=3e-4",
             "sft.per_device_train_batch_size=16",
+            "sft.trl.gradient_checkpointing=true",
             "sft.trl.logging_steps=50",
         ]
     )

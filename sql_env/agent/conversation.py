@@ -379,12 +379,23 @@ class Conversation:
         """For each of `completion_ids`: its log-probability when sampled; NaN is unknown."""
         return self.segments[-1].logprobs or [0.0]
 
+    @property
+    def turns(self) -> list[list[int]]:
+        """What the model wrote, turn by turn, as far as the window still holds it."""
+        return [pair.action for pair in self._pairs]
+
     # -- the turns ---------------------------------------------------------------------------
 
-    def add_completion(self, ids: Sequence[int], logprobs: Sequence[float] | None = None) -> str:
-        """Add what the model sampled, exactly as sampled, and return its text."""
+    def add_completion(
+        self, ids: Sequence[int], logprobs: Sequence[float] | None = None, *, trained: bool = True
+    ) -> str:
+        """Add what the model sampled, exactly as sampled, and return its text.
+
+        Args:
+            trained: False masks it like a turn of the environment.
+        """
         self._pairs.append(_Pair(action=list(ids)))
-        self.segments[-1].extend(ids, 1, logprobs)
+        self.segments[-1].extend(ids, int(trained), logprobs)
         return self.layout.decode(ids)
 
     def add_observation(self, turn: str | list[int]) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sql_env.agent.conversation import ChatLayout, ContextWindowError, Conversation
@@ -48,10 +49,15 @@ class ModelPolicy:
         self._dialogues: dict[int, Dialogue] = {}
         self._talks: dict[int, Conversation] = {}
         self._begun: dict[int, Completion] = {}  # turns that are being written
+        self._written_before: dict[int, deque[Sequence[int]]] = {}
 
     def begin(self) -> None:
         """New episodes start, perhaps with new weights."""
         self._generator.begin()
+
+    def continue_from(self, episode: int, turns: Sequence[Sequence[int]]) -> None:
+        """Begin this episode with `turns`, which are not trained on: see `ContinuingPolicy`."""
+        self._written_before[episode] = deque(turns)
 
     def act(self, new: Mapping[int, SQLObservation]) -> dict[int, SQLAction | Exception]:
         """The actions of the episodes whose turn is finished; see `BatchPolicy`."""
@@ -66,6 +72,8 @@ class ModelPolicy:
                     chosen[episode] = action
         if chosen:  # those who write next write together
             return chosen
+        if known := [episode for episode in self._begun if self._written_before.get(episode)]:
+            return {episode: self._say_again(episode) for episode in known}
         asked = [episode for episode in self._talks if episode in self._begun]
         contexts = [self._context(episode) for episode in asked]
         for episode, part in zip(asked, self._generator.generate(contexts), strict=True):
@@ -94,6 +102,7 @@ class ModelPolicy:
     def end(self, episode: int) -> Conversation | None:
         """Forget an episode; what was said in it."""
         self._begun.pop(episode, None)
+        self._written_before.pop(episode, None)
         self._dialogues.pop(episode, None)
         return self._talks.pop(episode, None)
 
@@ -127,6 +136,13 @@ class ModelPolicy:
             self._talks[episode].add_observation(reading.text)
         self._begun[episode] = Completion([], [])
         return None
+
+    def _say_again(self, episode: int) -> SQLAction:
+        """The next turn of those that were written before."""
+        del self._begun[episode]
+        turn = self._written_before[episode].popleft()
+        text = self._talks[episode].add_completion(turn, trained=False)
+        return self._dialogues[episode].understand(text, said_again=True)
 
     def _context(self, episode: int) -> list[int]:
         return self._talks[episode].context_ids + self._begun[episode].ids

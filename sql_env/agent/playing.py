@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from time import perf_counter
 from typing import NamedTuple
 
@@ -23,6 +23,7 @@ from sql_env.agent.episodes import EpisodeResult, Step, shortened_gold
 from sql_env.agent.policies import (
     BatchPolicy,
     BoundedPolicy,
+    ContinuingPolicy,
     Policy,
     SeededBatchPolicy,
     SeededPolicy,
@@ -40,10 +41,16 @@ Watcher = Callable[[SQLObservation, SQLAction | None], None]
 
 
 class PlannedEpisode(NamedTuple):
-    """A question to be played, and which of its samples this is."""
+    """A question to be played, and which of its samples this is.
+
+    Attributes:
+        turns: what a model wrote in its first turns, as tokens: they are played again, and the
+            episode goes on from there.
+    """
 
     record: QuestionRecord
     sample: int = 0
+    turns: Sequence[Sequence[int]] = ()
 
     @property
     def key(self) -> tuple[str, int]:
@@ -146,9 +153,11 @@ class _Loop:
             episode = RunningEpisode(env, self._plan[number], self._seed)
             self._live[number] = episode
             if isinstance(self._policy, SeededBatchPolicy):
-                record, sample = episode.planned
-                seed = f"{self._seed}/{record.question_id}/{sample}"
-                self._policy.seed_episode(number, seed)
+                question_id, sample = episode.planned.key
+                self._policy.seed_episode(number, f"{self._seed}/{question_id}/{sample}")
+            if episode.planned.turns:
+                assert isinstance(self._policy, ContinuingPolicy), "only a model continues episodes"
+                self._policy.continue_from(number, episode.planned.turns)
             try:
                 episode.begin()
             # Whatever is wrong with one question's database costs one episode, not all.

@@ -92,6 +92,15 @@ class SeededBatchPolicy(BatchPolicy, Protocol):
         ...
 
 
+@runtime_checkable
+class ContinuingPolicy(BatchPolicy, Protocol):
+    """The same for episodes that go on from turns which were written before."""
+
+    def continue_from(self, episode: int, turns: Sequence[Sequence[int]]) -> None:
+        """Begin this episode with `turns`, as tokens, instead of new ones."""
+        ...
+
+
 class ConstantPolicy:
     """Gives the same answer to every question, without looking."""
 

@@ -63,6 +63,9 @@ def spider(
     ] = False,
     hold_out: Annotated[int, typer.Option(min=0, help="With --wide: N questions for unseen.")] = 0,
     test: Annotated[int, typer.Option(min=0, help="With --wide: N questions for test.")] = 0,
+    used_test: Annotated[
+        int, typer.Option(min=0, help="Not the databases that --test N draws.")
+    ] = 0,
     rl: Annotated[int, typer.Option(min=0, help="With --wide: N questions for rl.")] = 0,
     dagger: Annotated[int, typer.Option(min=0, help="With --wide: N questions for dagger.")] = 0,
     rl_core: Annotated[
@@ -92,6 +95,7 @@ def spider(
         "wide": wide,
         "hold_out": hold_out,
         "test": test,
+        "used_test": used_test,
         "rl": rl,
         "dagger": dagger,
         "rl_core": rl_core,

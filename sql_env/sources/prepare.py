@@ -39,12 +39,16 @@ def prepare_spider(
     wide: bool = False,
     hold_out: int = 0,
     test: int = 0,
+    used_test: int = 0,
     rl: int = 0,
     dagger: int = 0,
     rl_core: int = 0,
     seed: int = 42,
 ) -> Prepared:
     """The core set, split in train and eval; with `wide` every other training question.
+
+    Of those, the ones whose answer is "no rows" make the split `no_rows`, as far as they are about
+    databases to train on: nothing is measured with them.
 
     Args:
         source: what `read_spider` found.
@@ -54,6 +58,7 @@ def prepare_spider(
         hold_out: keep whole databases with so many of these apart, in the split `unseen`.
         test: likewise, of the rest, in the split `test`: neither its databases nor its gold
             queries are in any other split.
+        used_test: the databases that `test` of this size had are not drawn for it again.
         rl: likewise, of what then remains, in the split `rl`: for RL on databases that SFT on
             `wide` has not shown.
         dagger: likewise, of what then remains, in the split `dagger`: where a model after SFT
@@ -66,7 +71,13 @@ def prepare_spider(
         SourceError: a core database is not in the source, one of its gold queries does not run, or
             the arguments do not fit together.
     """
-    kept_apart = {"--hold-out": hold_out, "--test": test, "--rl": rl, "--dagger": dagger}
+    kept_apart = {
+        "--hold-out": hold_out,
+        "--test": test,
+        "--used-test": used_test,
+        "--rl": rl,
+        "--dagger": dagger,
+    }
     if any(kept_apart.values()) and not wide:
         name = next(name for name, wanted in kept_apart.items() if wanted)
         raise SourceError(f"{name} takes its questions from the wide set: add --wide")
@@ -82,16 +93,41 @@ def prepare_spider(
     if rl_core:
         records = _with_rl_core(records, rl_core, seed)
     if wide:
-        others, more_left_out = _wide(source, databases)
-        left_out += more_left_out
+        asked, more_left_out = _wide(source, databases)
+        others = [record for record in asked if record.gold_answer != []]
         unseen, others = _apart(others, "unseen", "--hold-out", hold_out, seed)
         # Drawn before what is trained on, so that what is asked for there does not change it.
-        tested, others = _apart(others, "test", "--test", test, seed, also=[*records, *unseen])
+        elsewhere = [*records, *unseen]
+        used, others = _apart(others, "wide", "--used-test", used_test, seed, also=elsewhere)
+        tested, others = _apart(others, "test", "--test", test, seed, also=[*elsewhere, *used])
+        others += used
+        measured = [*unseen, *tested, *(r for r in records if r.split == "eval")]
+        no_rows, kept_out = _without_rows(asked, measured)
+        left_out += [*more_left_out, *kept_out]
         # Nothing is measured on the other two, so they may share golds with the rest.
         for_rl, others = _apart(others, "rl", "--rl", rl, seed, leak_free=False)
         for_dagger, others = _apart(others, "dagger", "--dagger", dagger, seed, leak_free=False)
         records += [*_marked(others, "wide"), *unseen, *tested, *for_rl, *for_dagger]
+        records += _marked(no_rows, "no_rows")
     return Prepared(records, left_out)
+
+
+def _without_rows(
+    records: Sequence[QuestionRecord], measured: Sequence[QuestionRecord]
+) -> tuple[list[QuestionRecord], list[LeftOut]]:
+    """The questions answered by "no rows" that may be trained on, and the others."""
+    databases = {record.database_name for record in measured}
+    golds = {leak_key(record.gold_sql) for record in measured}
+    kept: list[QuestionRecord] = []
+    left_out: list[LeftOut] = []
+    for record in records:
+        if record.gold_answer != []:
+            continue
+        if record.database_name in databases or leak_key(record.gold_sql) in golds:
+            left_out.append(LeftOut(record.question_id, "the gold query returns no rows"))
+        else:
+            kept.append(record)
+    return kept, left_out
 
 
 def _with_rl_core(
@@ -188,13 +224,7 @@ def _wide(source: Source, core: Sequence[str]) -> tuple[list[QuestionRecord], li
         source, (item for item in source.questions if _is_wide(item, core))
     )
     records, failed = enrich(asked, source.databases)
-    left_out += failed
-    left_out += [
-        LeftOut(record.question_id, "the gold query returns no rows")
-        for record in records
-        if record.gold_answer == []
-    ]
-    return [record for record in records if record.gold_answer != []], left_out
+    return records, left_out + failed
 
 
 def _with_database(

@@ -16,6 +16,7 @@ from sql_env.sql.leak_key import leak_key
 
 EVAL_SHARE = 0.3
 _ATTEMPTS = 200
+_DRAWS = 20_000
 
 
 def split_by_question(
@@ -90,6 +91,22 @@ def _shared(records: Sequence[QuestionRecord], chosen: set[str]) -> set[str]:
     return inside & outside
 
 
+def _clashes(
+    records: Sequence[QuestionRecord], also: Sequence[QuestionRecord]
+) -> dict[str, set[str | None]]:
+    """For every database those that share a gold query with it; None is one of `also`."""
+    homes: dict[str, set[str | None]] = defaultdict(set)
+    for record in records:
+        homes[leak_key(record.gold_sql)].add(record.database_name)
+    for record in also:
+        homes[leak_key(record.gold_sql)].add(None)
+    clashes: dict[str, set[str | None]] = defaultdict(set)
+    for names in homes.values():
+        for name in names - {None}:
+            clashes[name] |= names  # type: ignore[index]
+    return clashes
+
+
 def _choose(
     groups: list[list[QuestionRecord]], records: Sequence[QuestionRecord], share: float
 ) -> list[list[QuestionRecord]]:
@@ -162,14 +179,15 @@ def hold_out_databases(
             f"{together} together: ask for fewer"
         )
     levels = {record.difficulty for record in records}
+    clashes = _clashes(records, also) if leak_free else {}
     draw = random.Random(seed)
-    for _ in range(_ATTEMPTS):
+    for _ in range(_DRAWS):
         draw.shuffle(pool)
         chosen, missing = _fill(pool, sizes, at_least)
         if missing:
             chosen.add(min((sizes[name], name) for name in pool if name not in chosen)[1])
         found = {record.difficulty for record in records if record.database_name in chosen}
-        apart = not leak_free or not _shared([*records, *also], chosen)
+        apart = all(clashes.get(name, chosen) <= chosen for name in chosen)
         if chosen != {*sizes} and found == levels and apart:
             return chosen
     raise SourceError(

@@ -120,6 +120,9 @@ class GRPOConfig:
             those to watch.
         end_on_repeat: end a training episode at an action that was played before. A policy that
             repeats a failed query learns that it leads nowhere, sooner. Capitals make no other.
+            It costs as much as all else that an episode did can cost it.
+        retry_groups: of the groups of a round whose episodes end alike, so many give way to groups
+            that go on from a first query of that round which failed or found nothing.
         reward: `dense`, or `binary` for nothing but the terminal reward.
         prompt: how the model is spoken to; None is what it was trained with, else the newest.
         actions: the model writes them as lines of text, or as calls of its chat template's tools;
@@ -153,6 +156,7 @@ class GRPOConfig:
     train_split: str = "train"
     eval_split: str = "eval"
     end_on_repeat: bool = False
+    retry_groups: int = field(default=0, metadata={"min": 0})
     reward: Literal["dense", "binary"] = "dense"
 
     # The rollouts.
@@ -202,6 +206,12 @@ class GRPOConfig:
                 f"{self.episodes_per_round} episodes of one round (per_device_train_batch_size "
                 f"{self.per_device_train_batch_size} x "
                 f"{self._micro_batches} micro-batches x {_world_size()} processes)"
+            )
+        if self.retry_groups and self.episodes_per_round // _world_size() % self.num_generations:
+            raise ConfigError(
+                f"retry_groups is {self.retry_groups}: every process needs whole groups then; "
+                f"raise gradient_accumulation_steps (now {self.gradient_accumulation_steps}), or "
+                "set it to 0"
             )
 
     @classmethod

@@ -25,10 +25,12 @@ from sql_env.agent.generation import (
 )
 from sql_env.agent.model_policy import ModelPolicy
 from sql_env.agent.parsing import parse_model_output
-from sql_env.agent.playing import plan_of, play
+from sql_env.agent.playing import REPEATED, PlannedEpisode, plan_of, play
+from sql_env.core.reward import RewardConfig
 from sql_env.models import QuestionRecord, SQLAction
 from sql_env.questions import load_questions
 from sql_env.training.config import is_sharded
+from sql_env.training.settings import ConfigError
 
 if TYPE_CHECKING:
     from trl import GRPOTrainer
@@ -41,6 +43,8 @@ Message = Mapping[str, Any]
 PLAYED_TOGETHER = 512
 # Most turns name a table; the few long queries go on beside the next turns of the others.
 STRAGGLERS = 0.2
+# What an episode loses that `end_on_repeat` ends: as much as all else that it did can cost it.
+REPEAT_PRICE = -RewardConfig().shaping_min
 
 
 class PromptError(ValueError):
@@ -56,6 +60,20 @@ class Rollout:
     progress_scale: float
 
     @property
+    def repeated(self) -> bool:
+        """Whether `end_on_repeat` ended it."""
+        return self.episode.stop_reason == REPEATED
+
+    @property
+    def failed_start(self) -> list[list[int]] | None:
+        """The turns up to its first query, where that failed or found nothing."""
+        first = next((step for step in self.episode.steps if step.action_type == "QUERY"), None)
+        whole = len(self.conversation.segments) == 1
+        if first is None or not whole or not (first.error or first.rows == 0):
+            return None
+        return self.conversation.turns[: first.trace["turn"]]
+
+    @property
     def metadata(self) -> dict[str, Any]:
         """What the reward functions and the logs read."""
         steps = self.episode.steps
@@ -64,7 +82,7 @@ class Rollout:
             "progress": normalised_progress(
                 sum(step.progress for step in steps), self.progress_scale
             ),
-            "operational": sum(step.operational for step in steps),
+            "operational": sum(step.operational for step in steps) - REPEAT_PRICE * self.repeated,
             "steps": len(steps),
             "stop_reason": self.episode.stop_reason,
             "env_reward": self.episode.reward,
@@ -144,13 +162,20 @@ def play_rollouts(
     records: Sequence[QuestionRecord], policy: ModelPolicy, config: GRPOConfig
 ) -> list[Rollout]:
     """One episode for every record, in their order."""
+    return play_plan(plan_of(records), policy, config)
+
+
+def play_plan(
+    plan: Sequence[PlannedEpisode], policy: ModelPolicy, config: GRPOConfig
+) -> list[Rollout]:
+    """The episodes of a plan, in their order."""
     policy.begin()
-    questions = list({record.question_id: record for record in records}.values())
+    questions = list({one.record.question_id: one.record for one in plan}.values())
     with config.environment(questions) as env:
         played = play(
             env,
             policy,
-            plan_of(records),
+            plan,
             seed=config.seed,
             together=PLAYED_TOGETHER,
             end_on_repeat=config.end_on_repeat,
@@ -164,7 +189,42 @@ def play_rollouts(
             assert one.conversation is not None
             scale = config.reward_config.progress
             rollouts[one.number] = Rollout(one.conversation, one.episode, scale)
-    return [rollouts[number] for number in range(len(records))]
+    return [rollouts[number] for number in range(len(plan))]
+
+
+def with_retries(
+    rollouts: Sequence[Rollout],
+    records: Mapping[str, QuestionRecord],
+    policy: ModelPolicy,
+    config: GRPOConfig,
+) -> tuple[list[Rollout], list[Rollout]]:
+    """A round in which failed queries are tried again, and those new episodes.
+
+    A group whose episodes end alike teaches nothing. As many of them as `config.retry_groups` says
+    give way to groups that go on from a first query of this round that failed or found nothing.
+    """
+    size = config.num_generations
+    groups = [list(rollouts[start : start + size]) for start in range(0, len(rollouts), size)]
+    alike = [
+        number
+        for number, group in enumerate(groups)
+        if len({(one.episode.correct, one.repeated) for one in group}) == 1
+    ]
+    failed: dict[str, list[list[int]]] = {}  # one of every question
+    for rollout in rollouts:
+        turns = rollout.failed_start
+        if turns is not None and rollout.episode.question_id not in failed:
+            failed[rollout.episode.question_id] = turns
+    starts = list(failed.items())[: min(config.retry_groups, len(alike))]
+    plan = [
+        PlannedEpisode(records[question_id], sample, turns)
+        for question_id, turns in starts
+        for sample in range(size)
+    ]
+    again = play_plan(plan, policy, config) if plan else []
+    for place, start in zip(alike, range(0, len(again), size), strict=False):
+        groups[place] = again[start : start + size]
+    return [rollout for group in groups for rollout in group], again
 
 
 class RolloutError(RuntimeError):
@@ -204,9 +264,18 @@ class TRLRollout:
             self._policy = self._policy_of(trainer)
         records = [self._questions[question_id_of(prompt)] for prompt in prompts]
         started = time.perf_counter()
-        rollouts = play_rollouts(records, self._policy, self.config)
-        self._book(rollouts, time.perf_counter() - started)
-        self.play.append(how_turns_went([rollout.episode for rollout in rollouts]))
+        rollouts = played = play_rollouts(records, self._policy, self.config)
+        went = how_turns_went([rollout.episode for rollout in played])
+        if self.config.retry_groups:
+            rollouts, again = with_retries(played, self._questions, self._policy, self.config)
+            went |= {
+                "solved": share_solved(played),
+                "retries": len(again) / len(played),
+                "retries/solved": share_solved(again),
+            }
+            played = [*played, *again]
+        self._book(played, time.perf_counter() - started)
+        self.play.append(went)
         if self._shared is not None:
             self._shared.join_others()
         if self._on_rollouts is not None:
@@ -226,6 +295,8 @@ class TRLRollout:
         sharded = trainer.is_fsdp_enabled or trainer.is_deepspeed_enabled
         if self.config.engine == "generate" or trainer.use_vllm or sharded:
             ends = ChatLayout.of(trainer.processing_class, trainer.model).stop_ids
+            if self.config.retry_groups:
+                raise ConfigError("retry_groups needs the engine: set it to 0 for this run")
             self._shared = TrainerGenerator(trainer, self.config.max_new_tokens, sorted(ends))
             return _policy(self._shared, trainer.model, trainer.processing_class, self.config)
         model = trainer.accelerator.unwrap_model(trainer.model_wrapped)
@@ -315,6 +386,11 @@ def how_turns_went(episodes: Sequence[EpisodeResult]) -> dict[str, float]:
         "errors": sum(bool(step.error) for step in steps) / len(steps),
         "completions/clipped_ratio": sum("cut_off" in turn.trace for turn in turns) / len(turns),
     }
+
+
+def share_solved(rollouts: Sequence[Rollout]) -> float:
+    """The share of right answers; 0 where there are no episodes."""
+    return sum(rollout.episode.correct for rollout in rollouts) / max(1, len(rollouts))
 
 
 def as_row(rollout: Rollout) -> dict[str, Any]:

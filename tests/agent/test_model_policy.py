@@ -12,7 +12,7 @@ from sql_env.agent.generation import Completion, Generator, Sampling, Transforme
 from sql_env.agent.guided import TRIES
 from sql_env.agent.model_policy import ModelPolicy
 from sql_env.agent.parsing import format_action
-from sql_env.agent.playing import plan_of, play
+from sql_env.agent.playing import PlannedEpisode, plan_of, play
 from sql_env.agent.policies import OraclePolicy
 from sql_env.agent.prompts import Prompt, get_system_prompt
 from sql_env.environment import SQLEnvironment
@@ -112,6 +112,22 @@ class TestPlaying:
         result = evaluate(music, policy_of(slow, tokenizer))
         assert actions(result) == actions(evaluate(music, OraclePolicy(music.questions)))
         assert len(slow.contexts) > 5
+
+    def test_an_episode_goes_on_from_turns_written_before(
+        self, music: SQLEnvironment, tokenizer: Any
+    ) -> None:
+        record = music.questions[0]
+        (first,) = play(music, policy_of(Actor(music, tokenizer), tokenizer), plan_of([record]))
+        talk = first.conversation
+        actor = Actor(music, tokenizer)
+        again = PlannedEpisode(record, turns=talk.turns[:2])
+        (second,) = play(music, policy_of(actor, tokenizer), [again])
+        assert second.episode.correct
+        assert len(actor.contexts) == len(talk.turns) - 2
+        assert second.conversation.prompt_ids == talk.prompt_ids
+        assert second.conversation.completion_ids == talk.completion_ids
+        written = len(talk.completion_ids) - len(talk.turns[2])
+        assert second.conversation.env_mask == [0] * written + [1] * len(talk.turns[2])
 
     def test_the_context_grows_by_what_was_said(
         self, music: SQLEnvironment, tokenizer: Any

@@ -230,8 +230,10 @@ def test_wide_takes_training_questions_that_return_rows(tmp_path: Path) -> None:
     reasons = {item.question_id: item.reason for item in prepared.left_out}
     assert reasons["mart-010"] == "the gold query does not run: no such table: nowhere"
     assert reasons["lost-000"] == "no database 'lost' here"
-    assert reasons["shop-007"] == "the gold query returns no rows"
-    assert len(reasons) == 4
+    assert len(reasons) == 2
+    empty = [record for record in prepared.records if record.split == "no_rows"]
+    assert {record.question_id for record in empty} == {"shop-007", "mart-007"}
+    assert all(record.gold_answer == [] for record in empty)
 
 
 def test_nothing_of_eval_is_trained_on_in_wide(tmp_path: Path) -> None:
@@ -242,6 +244,39 @@ def test_nothing_of_eval_is_trained_on_in_wide(tmp_path: Path) -> None:
     prepared = prepare_spider(read_spider(tmp_path), databases=["store"], wide=True)
     held = {record.gold_sql for record in prepared.records if record.split == "eval"}
     assert held == {sql for _, sql in SHOP_QUESTIONS[8:]}
+
+
+def test_no_rows_has_nothing_of_what_is_measured(tmp_path: Path) -> None:
+    make_shops(tmp_path)
+    records = json.loads((tmp_path / "train_spider.json").read_text())
+    names = {item["db_id"] for item in records} - {"core"}
+    records += [
+        {"db_id": name, "question": "None?", "query": f"SELECT name FROM {name} WHERE price < 0"}
+        for name in names
+    ]
+    write_json(tmp_path / "train_spider.json", records)
+    source = read_spider(tmp_path)
+    prepared = prepare_spider(source, databases=["core"], wide=True, hold_out=56, test=56)
+    empty = part(prepared, "no_rows")
+    measured = [r for split in ("eval", "unseen", "test") for r in part(prepared, split)]
+    assert empty and _databases(empty).isdisjoint(_databases(measured))
+    assert _golds(empty).isdisjoint(_golds(measured))
+    left = {item.question_id.rpartition("-")[0] for item in prepared.left_out}
+    assert left == _databases([*part(prepared, "unseen"), *part(prepared, "test")])
+
+
+def test_a_used_test_set_is_not_drawn_again(tmp_path: Path) -> None:
+    source = read_spider(make_shops(tmp_path))
+    first, second = (
+        prepare_spider(source, databases=["core"], wide=True, hold_out=56, test=56, used_test=used)
+        for used in (0, 56)
+    )
+    for split in ("train", "eval", "unseen"):
+        assert part(first, split) == part(second, split) != []
+    _nothing_shared(second, "test")
+    used = _databases(part(first, "test"))
+    assert used.isdisjoint(_databases(part(second, "test")))
+    assert used <= _databases(part(second, "wide"))
 
 
 def test_a_broken_gold_in_the_core_set_means_a_damaged_copy(tmp_path: Path) -> None:
@@ -313,7 +348,8 @@ class TestSpiderItself:
 
     def test_every_other_training_question_is_wide_or_unseen(self, prepared: Prepared) -> None:
         others = part(prepared, "wide") + part(prepared, "unseen")
-        assert len(others) + len(prepared.left_out) == 7000 - 53
+        empty = part(prepared, "no_rows")
+        assert len(others) + len(empty) + len(prepared.left_out) == 7000 - 53
         assert all(record.gold_answer != [] for record in others)
         assert {record.database_name for record in others}.isdisjoint(CORE_DATABASES)
 

@@ -85,6 +85,8 @@ def test_two_processes_share_a_round(monkeypatch: pytest.MonkeyPatch) -> None:
         per_device_train_batch_size=1, gradient_accumulation_steps=1, num_generations=2
     )
     assert config.episodes_per_round == 2
+    with pytest.raises(ConfigError, match=r"retry_groups is 1: every process needs whole groups"):
+        dataclasses.replace(config, retry_groups=1)
 
 
 def test_one_path_alone_is_refused() -> None:

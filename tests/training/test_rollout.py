@@ -25,6 +25,7 @@ from sql_env.training.data_loading import load_question_prompts
 from sql_env.training.pipeline import evaluate_model
 from sql_env.training.rewards import REWARD_FUNCTIONS
 from sql_env.training.rollout import (
+    REPEAT_PRICE,
     PromptError,
     Rollout,
     TRLRollout,
@@ -33,8 +34,10 @@ from sql_env.training.rollout import (
     play_rollouts,
     questions_by_id,
     rollout_func,
+    with_retries,
 )
 from sql_env.training.run_log import RunLog
+from sql_env.training.settings import ConfigError
 from sql_env.training.visualization import LiveVisualizationCallback
 
 os.environ["TRL_EXPERIMENTAL_SILENCE"] = "1"
@@ -379,3 +382,86 @@ def steps_of(episodes: Sequence[EpisodeResult]) -> list[Any]:
         [(s.action_type, s.argument, s.result, s.error, round(s.reward, 6)) for s in e.steps]
         for e in episodes
     ]
+
+
+class Retrying:
+    """Sends a query that fails; behind that, in every second context, the right one."""
+
+    def __init__(self, tokenizer: Any, wrong: str = "QUERY: SELECT hat FROM nowhere") -> None:
+        self._tokenizer = tokenizer
+        self._wrong = wrong
+
+    def begin(self) -> None:
+        pass
+
+    def release(self) -> None:
+        pass
+
+    def generate(self, contexts: Sequence[list[int]]) -> list[Completion]:
+        return [self._turn(context, number) for number, context in enumerate(contexts)]
+
+    def _turn(self, context: list[int], number: int) -> Completion:
+        heard = self._tokenizer.decode(context)
+        line = self._wrong
+        if "no such table: nowhere" in heard:
+            line = "QUERY: SELECT count(*) FROM student" if number % 2 else "ANSWER: 99"
+        if "count(*)\n4" in heard:
+            line = "ANSWER: @last"
+        ids = self._tokenizer.encode(line, add_special_tokens=False)
+        return Completion([*ids, self._tokenizer.eos_token_id], [-1.0] * (len(ids) + 1))
+
+
+def retrying_policy(
+    generator: Retrying, tokenizer: Any, config: GRPOConfig
+) -> tuple[ModelPolicy, list[Any]]:
+    records = [questions_by_id(config)["train_0"]] * config.num_generations
+    return ModelPolicy(generator, ChatLayout.of(tokenizer), prompt=config.prompt_of_run), records
+
+
+def test_groups_that_teach_nothing_go_on_from_a_failed_query(
+    chat_tokenizer: Any, tiny_config: Callable[..., GRPOConfig]
+) -> None:
+    config = tiny_config(num_generations=4, step_budget=2, retry_groups=1)
+    policy, records = retrying_policy(Retrying(chat_tokenizer), chat_tokenizer, config)
+    played = play_rollouts(records, policy, config)
+    assert not any(rollout.episode.correct for rollout in played)
+    longer = replace(config, step_budget=4)
+    round_, again = with_retries(played, questions_by_id(config), policy, longer)
+    assert round_ == again
+    assert [rollout.episode.correct for rollout in round_] == [False, True, False, True]
+    for rollout in round_:
+        talk = rollout.conversation
+        failed = len(played[0].conversation.turns[0])
+        assert talk.completion_ids[:failed] == talk.turns[0]
+        assert talk.env_mask[:failed] == [0] * failed
+        assert sum(talk.env_mask) == sum(map(len, talk.turns[1:]))
+
+
+def test_groups_that_differ_stay_as_they_are(
+    chat_tokenizer: Any, tiny_config: Callable[..., GRPOConfig]
+) -> None:
+    config = tiny_config(num_generations=4, step_budget=4, retry_groups=1)
+    policy, records = retrying_policy(Retrying(chat_tokenizer), chat_tokenizer, config)
+    played = play_rollouts(records, policy, config)
+    assert with_retries(played, questions_by_id(config), policy, config) == (played, [])
+
+
+def test_a_repeat_costs_more_than_another_failure(
+    chat_tokenizer: Any, tiny_config: Callable[..., GRPOConfig]
+) -> None:
+    config = tiny_config(num_generations=4, end_on_repeat=True, reward="binary")
+    same = "QUERY: SELECT name FROM nobody"
+    policy, records = retrying_policy(Retrying(chat_tokenizer, same), chat_tokenizer, config)
+    (repeated, *_) = play_rollouts(records, policy, config)
+    assert repeated.repeated
+    assert repeated.metadata["operational"] == -REPEAT_PRICE < 0
+
+
+def test_retries_and_vllm_are_refused_together(
+    make_trainer: Callable[..., tuple[Any, list[Rollout]]],
+    tiny_config: Callable[..., GRPOConfig],
+) -> None:
+    config = tiny_config(engine="generate", retry_groups=1)
+    trainer, _ = make_trainer(config)
+    with pytest.raises(ConfigError, match="retry_groups needs the engine"):
+        trainer.train()
