@@ -124,6 +124,7 @@ def run_cell(title: str, code: str, names: dict[str, Any]) -> Cell:
     seconds = time.perf_counter() - started
     heard = seconds if listening.heard_at is None else listening.heard_at - started
     held = torch.cuda.max_memory_reserved() / 1e9 if on_gpu else 0.0
+    print(f"{title}: {seconds:.1f} s, {held:.2f} GB", file=sys.stderr)
     return Cell(title, seconds, heard, held)
 
 
