@@ -102,9 +102,9 @@ PRESETS: dict[str, dict[str, Any]] = {
             "lr_scheduler_type": "linear",
             "gradient_checkpointing": True,
         },
-        "max_steps": 70,
+        "max_steps": 36,
         "logging_steps": 1,
-        "save_steps": 5,
+        "save_steps": 3,
         "evaluate_every": 1000,
         "sft": {
             "first": True,

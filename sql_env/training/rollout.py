@@ -27,6 +27,7 @@ from sql_env.agent.model_policy import ModelPolicy
 from sql_env.agent.parsing import parse_model_output
 from sql_env.agent.playing import REPEATED, PlannedEpisode, plan_of, play
 from sql_env.core.reward import RewardConfig
+from sql_env.evaluation.metrics import first_query_failed
 from sql_env.models import QuestionRecord, SQLAction
 from sql_env.questions import load_questions
 from sql_env.training.config import is_sharded
@@ -66,11 +67,14 @@ class Rollout:
 
     @property
     def failed_start(self) -> list[list[int]] | None:
-        """The turns up to its first query, where that failed or found nothing."""
-        first = next((step for step in self.episode.steps if step.action_type == "QUERY"), None)
-        whole = len(self.conversation.segments) == 1
-        if first is None or not whole or not (first.error or first.rows == 0):
+        """The turns up to its first query, where that failed or found nothing.
+
+        Not where nothing is the right answer: a policy that goes on from such states learns to
+        believe every empty result.
+        """
+        if not first_query_failed(self.episode) or len(self.conversation.segments) > 1:
             return None
+        first = next(step for step in self.episode.steps if step.action_type == "QUERY")
         return self.conversation.turns[: first.trace["turn"]]
 
     @property

@@ -268,16 +268,19 @@ def test_a_cache_grows_with_the_conversations(make_llama: Callable[..., Any]) ->
     talks[0] += contexts_of([1500], seed=5)[0]
     talks[1] += [50]
     assert ids_of(engine, talks) == ids_of(reference, talks)
+    grown = engine._cache.length
+    engine.release()
+    assert ids_of(engine, talks[1:]) == ids_of(reference, talks[1:])
+    assert engine._cache.length < grown
 
 
-def test_released_it_holds_no_more_than_in_the_beginning(make_llama: Callable[..., Any]) -> None:
+def test_released_it_holds_nothing(make_llama: Callable[..., Any]) -> None:
     engine, reference = backends(make_llama(), Sampling(8, temperature=0))
-    at_first = engine._cache.size
     talks = contexts_of([30, 50, 12, 40, 9])
     turns = engine.generate(talks)
-    assert engine._cache.size > at_first
+    assert engine._cache.size
     engine.release()
-    assert engine._cache.size == at_first
+    assert not engine._cache.size
     longer = [talk + turn.ids + [77, 78] for talk, turn in zip(talks, turns, strict=True)]
     mine, theirs = engine.generate(longer), reference.generate(longer)
     assert [turn.ids for turn in mine] == [turn.ids for turn in theirs]
@@ -353,17 +356,189 @@ def test_a_small_gpu_has_slots_for_a_few_long_conversations_of_a_small_model() -
 
 def test_an_engine_is_gone_when_nobody_holds_it(make_llama: Callable[..., Any]) -> None:
     """Without a collection: a cycle would keep the cache of a GPU until one."""
-    model = make_llama()
+    model = with_lora(make_llama())
     engine, _ = backends(model, Sampling(4, temperature=0))
-    engine.generate(contexts_of([30, 20]))
-    gone = weakref.ref(engine)
-    caches = weakref.ref(engine._cache.stores[0])
+    other, _ = backends(model, Sampling(4, temperature=0))
+    held = []
+    for one in (engine, other):
+        one.generate(contexts_of([30, 20]))
+        held += [weakref.ref(one), weakref.ref(one._cache.stores[0])]
+    held += [weakref.ref(weight) for weight in engine._copy.parameters()]
     gc.disable()
     try:
-        del engine
-        assert gone() is None and caches() is None
+        del engine, other, one
+        assert [thing() for thing in held] == [None] * len(held)
     finally:
         gc.enable()
+
+
+# -- several engines over one model ----------------------------------------------------------
+
+COPIES = {"the weights themselves": None, "a copy": torch.float32, "an adapter": None}
+
+
+@pytest.fixture(params=COPIES)
+def shared(
+    request: pytest.FixtureRequest, make_llama: Callable[..., Any]
+) -> tuple[Any, dict[str, Any]]:
+    """A model, and how an engine is made that plays from `COPIES` of it."""
+    model = make_llama()
+    if request.param == "an adapter":
+        model = with_lora(model)
+    return model, {"copy_dtype": COPIES[request.param]}
+
+
+def with_lora(model: Any) -> Any:
+    from peft import LoraConfig, get_peft_model
+
+    settings = LoraConfig(r=4, target_modules="all-linear", init_lora_weights=False)
+    return get_peft_model(model, settings)
+
+
+def bytes_of_tensors() -> int:
+    """What all tensors of this process take."""
+    gc.collect()
+    tensors = [one for one in gc.get_objects() if type(one) in (torch.Tensor, torch.nn.Parameter)]
+    memory = [tensor.untyped_storage() for tensor in tensors]
+    return sum({part.data_ptr(): part.nbytes() for part in memory}.values())
+
+
+def test_engines_over_one_model_hold_one_copy_and_one_cache(
+    shared: tuple[Any, dict[str, Any]],
+) -> None:
+    model, options = shared
+    talks = contexts_of([30] * 6)
+    without = bytes_of_tensors()
+    first, _ = backends(model, Sampling(8, temperature=0), **options)
+    first.generate(talks)
+    with_one = bytes_of_tensors()
+    second, _ = backends(model, Sampling(8, temperature=0.5), **options)
+    second.generate(talks)
+    assert bytes_of_tensors() < with_one + (with_one - without) / 50
+    first.begin()
+    first.generate(talks)
+    assert bytes_of_tensors() < with_one + (with_one - without) / 50
+    del first, second
+    assert bytes_of_tensors() <= without
+
+
+@pytest.mark.parametrize("begins", [False, True], ids=["is made", "begins"])
+def test_an_engine_under_way_goes_on_after_another(
+    shared: tuple[Any, dict[str, Any]], begins: bool
+) -> None:
+    model, options = shared
+    engine, reference = backends(model, Sampling(12, temperature=0), **options)
+    other, _ = backends(model, Sampling(6, temperature=0), **options) if begins else (None, None)
+    talks = contexts_of([60, 70, 80])
+    for seed in range(3):
+        turns = ids_of(engine, talks)
+        assert turns == ids_of(reference, talks)
+        talks = [talk + ids + [77, 78] for talk, ids in zip(talks, turns, strict=True)]
+        if other is None:
+            another, _ = backends(model, Sampling(6, temperature=0), **options)
+        else:
+            another = other
+            another.begin()
+        assert not engine._cache.size
+        strangers = contexts_of([50, 20], seed=seed)
+        expected = [ids[:6] for ids in ids_of(reference, strangers)]
+        assert ids_of(another, strangers) == expected
+
+
+def test_engines_over_one_model_follow_its_weights(shared: tuple[Any, dict[str, Any]]) -> None:
+    model, options = shared
+    engine, reference = backends(model, Sampling(12, temperature=0), **options)
+    talks = contexts_of([60, 70, 80])
+    seen = [ids_of(engine, talks)]
+
+    def train() -> None:
+        for weight in model.parameters():
+            if weight.requires_grad:
+                weight.data += 0.1 * torch.randn_like(weight)
+
+    torch.manual_seed(0)
+    train()
+    other, _ = backends(model, Sampling(12, temperature=0), **options)
+    seen.append(ids_of(other, talks))
+    assert seen[-1] == ids_of(reference, talks)
+    # What is under way in the first goes on with the weights of the second.
+    longer = [talk + ids + [77] for talk, ids in zip(talks, seen[0], strict=True)]
+    assert ids_of(engine, longer) == ids_of(reference, longer)
+    for one in (engine, other):
+        train()
+        one.begin()
+        seen.append(ids_of(one, talks))
+        assert seen[-1] == ids_of(reference, talks)
+    assert len({str(turns) for turns in seen}) == 4, "the weights make no difference"
+
+
+def test_a_turn_that_another_engine_interrupts_ends_where_it_would_have(
+    make_llama: Callable[..., Any],
+) -> None:
+    model = make_llama()
+    options: dict[str, Any] = {"stop_ids": [1], "max_length": 88}
+    engine = LockstepEngine(model, sampling=Sampling(20), at_once=8, **options)
+    (context,) = contexts_of([68])
+    turn = engine.generate([context])[0]
+    while not turn.finished:
+        LockstepEngine(model, sampling=Sampling(4), **options)
+        turn = turn.then(engine.generate([context + turn.ids])[0])
+    reference = TransformersGenerator(model, stop_ids=[1], pad_id=0, sampling=Sampling(20))
+    assert [turn.ids] == ids_of(reference, [context])
+    assert len(turn.ids) == 20
+
+
+def test_engines_that_take_turns_keep_their_caches(
+    make_llama: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in guided decoding, where a second engine writes some turns of the same episodes."""
+    model = make_llama()
+    engine, reference = backends(model, Sampling(8, temperature=0))
+    other, _ = backends(model, Sampling(4, temperature=0))
+    talks = contexts_of([60, 70, 80])
+    engine.begin()
+    turns = ids_of(engine, talks)
+    other.generate(talks)
+    backends(make_llama(), Sampling(4, temperature=0))[0].begin()  # nor does another model matter
+    longer = [talk + ids + [77] for talk, ids in zip(talks, turns, strict=True)]
+    read = tokens_read_by(engine, monkeypatch)
+    assert ids_of(engine, longer) == ids_of(reference, longer)
+    assert sum(read) < 20 * len(talks), "what was cached is read again"
+
+
+def test_a_model_without_its_adapter_has_another_copy(make_llama: Callable[..., Any]) -> None:
+    model = with_lora(make_llama())
+    talks = contexts_of([60, 70, 80])
+    how: dict[str, Any] = {"copy_dtype": torch.float32}
+    engine, reference = backends(model, Sampling(8, temperature=0), **how)
+    expected = ids_of(reference, talks)
+    with model.disable_adapter():
+        bare, reference_bare = backends(model, Sampling(8, temperature=0), **how)
+        assert ids_of(bare, talks) == ids_of(reference_bare, talks) != expected
+    assert ids_of(engine, talks) == expected
+    del engine
+    again, _ = backends(model, Sampling(8, temperature=0), **how)
+    assert ids_of(again, talks) == expected
+
+
+@pytest.mark.parametrize("given_back", [False, True])
+def test_weights_put_elsewhere_are_found_without_two_slots(
+    make_llama: Callable[..., Any], given_back: bool
+) -> None:
+    """The short cut is tried out again, on two conversations."""
+    model, other = make_llama(seed=1), make_llama(seed=2)
+    sampling = Sampling(8, temperature=0)
+    engine = LockstepEngine(model, stop_ids=STOP, sampling=sampling, max_length=3000)
+    reference = TransformersGenerator(other, stop_ids=STOP, pad_id=0, sampling=sampling)
+    engine.generate(contexts_of([1500]))
+    assert engine._cache.slots == 1
+    if given_back:
+        backends(model, sampling)
+    model.load_state_dict(other.state_dict(), assign=True)
+    engine.begin()
+    talks = contexts_of([60, 70, 80])
+    assert engine._llama_step is not None
+    assert ids_of(engine, talks) == ids_of(reference, talks)
 
 
 def test_after_a_cache_that_did_not_fit_the_engine_begins_anew(

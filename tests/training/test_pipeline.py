@@ -191,3 +191,39 @@ def test_an_evaluation_is_not_cut_short_by_repetitions(
     assert [len(episode.steps) for episode in result.episodes] == [4, 4]
     assert {len({step.argument for step in episode.steps}) for episode in result.episodes} == {1}
     assert "repeated" not in {episode.stop_reason for episode in result.episodes}
+
+
+def test_an_evaluation_beside_a_trainer_takes_the_memory_of_its_rollouts(
+    config: GRPOConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in the notebook, whose trainer is still there when the model is looked at."""
+    from sql_env.agent.model_policy import ModelPolicy
+    from sql_env.training import rollout
+
+    adapter = replace(config, lora={"r": 4}, max_steps=1)  # type: ignore[arg-type]
+    model, tokenizer = load_for_training(adapter)
+    trainer = build_trainer(adapter, model, tokenizer)
+    run_training_with_metrics(trainer, adapter)
+    played = trainer.rollout_func._policy._generator
+    assert played._cache.size and played._copy is not None
+    held: list[tuple[bool, int]] = []
+    make = ModelPolicy.__init__
+
+    def noted(policy: ModelPolicy, generator: Any, *arguments: Any, **options: Any) -> None:
+        held.append((generator._copy is played._copy, played._cache.size))
+        make(policy, generator, *arguments, **options)
+
+    def room(*_: Any) -> None:
+        held.append((True, played._cache.size))
+
+    monkeypatch.setattr(ModelPolicy, "__init__", noted)
+    monkeypatch.setattr(rollout, "conversations_that_fit", room)
+    questions = load_training_questions(config, "eval")
+    evaluate_model(adapter, model, tokenizer, questions)
+    assert held == [(True, 0)] * 2, "room is counted, and a policy is made"
+    # The next round of the same trainer.
+    prompts = [
+        [{"role": "user", "content": "", "question_id": one.question_id}] for one in questions
+    ]
+    assert trainer.rollout_func(prompts, trainer)["completion_ids"]
+    assert played._cache.size

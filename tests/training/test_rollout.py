@@ -446,6 +446,21 @@ def test_groups_that_differ_stay_as_they_are(
     assert with_retries(played, questions_by_id(config), policy, config) == (played, [])
 
 
+def test_an_empty_result_that_is_right_is_no_failure(
+    chat_tokenizer: Any, tiny_config: Callable[..., GRPOConfig]
+) -> None:
+    config = tiny_config(num_generations=2, step_budget=1)
+    nobody = "SELECT name FROM student WHERE id = 9"
+    policy, (record, *_) = retrying_policy(
+        Retrying(chat_tokenizer, f"QUERY: {nobody}"), chat_tokenizer, config
+    )
+    empty = record.model_copy(update={"gold_sql": nobody, "gold_answer": []})
+    (expected,) = play_rollouts([empty], policy, config)
+    (failed,) = play_rollouts([record], policy, config)
+    assert expected.failed_start is None
+    assert failed.failed_start == failed.conversation.turns
+
+
 def test_a_repeat_costs_more_than_another_failure(
     chat_tokenizer: Any, tiny_config: Callable[..., GRPOConfig]
 ) -> None:

@@ -35,7 +35,8 @@ EMBEDDED = "embedded"
 DIGITS = 4  # of the numbers in a learning curve
 CURVE_KEYS = (
     "phase", "stage", "step", "loss", "reward", "rewards/reward_correctness/mean",
-    "frac_reward_zero_std", "entropy", "learning_rate", "turns", "parsed", "errors", "seconds/run",
+    "solved", "retries", "retries/solved", "frac_reward_zero_std", "entropy", "learning_rate",
+    "turns", "parsed", "errors", "seconds/run",
 )  # fmt: skip
 
 

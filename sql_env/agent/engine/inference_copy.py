@@ -30,6 +30,24 @@ def inference_copy(model: Any, dtype: torch.dtype) -> Any:
     return copied.eval()
 
 
+def can_become(copied: Any, model: Any, dtype: torch.dtype) -> bool:
+    """Whether `refresh` makes of `copied` what `inference_copy` would make of `model`.
+
+    A copy that has its adapter still is never taken: it may differ in more than its weights.
+    """
+    if has_adapter(copied) or (has_adapter(model) and not can_be_merged(model)):
+        return False
+    wanted = {
+        name.replace(".base_layer.", "."): (weight.shape, weight.device, dtype)
+        for name, weight in model.named_parameters()
+        if ".lora_" not in name
+    }
+    return wanted == {
+        name: (weight.shape, weight.device, weight.dtype)
+        for name, weight in copied.named_parameters()
+    }
+
+
 def refresh(copied: Any, source: Any) -> None:
     """Take over the weights of `source`; nothing moves, so captured graphs stay valid."""
     weights = {

@@ -23,6 +23,9 @@ No copy of the weights is made, except on request: under bf16 autocast every ste
 fp32 master weights anew, so `copy_dtype=torch.bfloat16` keeps a bf16 copy that `begin` refreshes
 in place; and a LoRA adapter is merged into a copy, so that it costs nothing in a step. Sampling
 from it differs from training by rounding only.
+
+Engines over one model share the copy. One that is made or begins takes the caches of the others:
+what is under way there is read anew when it goes on, with the weights of that moment.
 """
 
 from __future__ import annotations
@@ -34,13 +37,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
+from weakref import WeakSet
 
 import torch
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from sql_env.agent.engine.decode_loop import DecodeLoop
-from sql_env.agent.engine.inference_copy import can_be_merged, inference_copy, refresh
+from sql_env.agent.engine.inference_copy import can_be_merged, can_become, inference_copy, refresh
 from sql_env.agent.engine.llama_step import LlamaStep
 from sql_env.agent.engine.slot_cache import ATTENTION, WIDTH_UNIT, SlotCache, cache_for
 from sql_env.agent.generation import Completion, Sampling
@@ -96,9 +100,10 @@ class LockstepEngine:
         at_once: int | None = None,
     ) -> None:
         self._source = model.get_base_model() if hasattr(model, "get_base_model") else model
+        self._take_caches_of_others()
         if copy_dtype is None and can_be_merged(self._source):
             copy_dtype = self._source.dtype
-        self._copy = None if copy_dtype is None else inference_copy(self._source, copy_dtype)
+        self._copy = None if copy_dtype is None else self._shared_copy(copy_dtype)
         self._model = self._source if self._copy is None else self._copy
         self._max_length = max_length
         self._max_new_tokens = sampling.max_new_tokens
@@ -120,10 +125,12 @@ class LockstepEngine:
         self._llama_step: LlamaStep | None = None
         self._cache = self._fitting_cache()
         self._llama_step = self._trusted_step() if short_cut else None
+        _ENGINES.add(self)
 
     def begin(self) -> None:
         """Forget all conversations, and take over new weights."""
         self._held = []
+        self._take_caches_of_others()
         if self._copy is not None:
             refresh(self._copy, self._source)
         elif self._addresses() != self._weights_at:
@@ -136,14 +143,9 @@ class LockstepEngine:
     def release(self) -> None:
         """Forget all conversations, and give back the memory that was taken for them."""
         self._held = []
-        self._loop.forget_graphs()
-        del self._cache
         # What ran out of memory may be held by a cycle through the error that said so.
         gc.collect()
-        with _uncompiled():
-            self._cache = cache_for(self._model, self._max_length)
-        if self._model.device.type == "cuda":
-            torch.cuda.empty_cache()
+        self._give_back()
 
     def generate(self, contexts: Sequence[list[int]]) -> list[Completion]:
         """One completion per context, up to and with its stop token unless it is a straggler.
@@ -158,6 +160,8 @@ class LockstepEngine:
             for held, context in zip(known, contexts, strict=True)
         ]
         limits = [self._max_new_tokens - written for written in begun]
+        if not self._cache.slots:  # it was given back in the middle of their turns
+            known = [None for _ in known]
         longest = max(len(context) + limit for context, limit in zip(contexts, limits, strict=True))
         if longest > self._max_length:
             raise ValueError(
@@ -191,6 +195,31 @@ class LockstepEngine:
             written = 0 if completion.finished else begun[i] + len(completion.ids)
             self._held.append(_Held([*context, *read], slot, drawn, written))
         return [outcome[i][0] for i in range(len(contexts))]
+
+    # -- other engines over the same model ---------------------------------------------------
+
+    def _others(self) -> list[LockstepEngine]:
+        return [one for one in _ENGINES if one is not self and one._source is self._source]
+
+    def _take_caches_of_others(self) -> None:
+        for other in self._others():
+            if other._cache.size:
+                other._give_back()
+
+    def _give_back(self) -> None:
+        """Hold no memory for conversations until the next turn; what was begun is remembered."""
+        self._loop.forget_graphs()
+        self._cache.empty()
+        if self._model.device.type == "cuda":
+            torch.cuda.empty_cache()
+
+    def _shared_copy(self, dtype: torch.dtype) -> Any:
+        """The copy that another engine plays from, or a new one."""
+        for copied in (other._copy for other in self._others()):
+            if copied is not None and can_become(copied, self._source, dtype):
+                refresh(copied, self._source)
+                return copied
+        return inference_copy(self._source, dtype)
 
     # -- which conversation lies where -------------------------------------------------------
 
@@ -386,6 +415,8 @@ class LockstepEngine:
         model of another kind moves both. Each is read in both rows. Tokens with low numbers are
         left out, for they are special to a model, and those it moves farthest.
         """
+        if self._cache.slots < 2:  # given back, or cut to one conversation
+            self._cache.resize(2, self._cache.length, [], [])
         device = self._model.device
         vocabulary = self._model.get_input_embeddings().num_embeddings
         numbers = torch.arange(1, 10, device=device)
@@ -408,6 +439,9 @@ class LockstepEngine:
 
     def _addresses(self) -> list[int]:
         return [parameter.data_ptr() for parameter in self._model.parameters()]
+
+
+_ENGINES: WeakSet[LockstepEngine] = WeakSet()  # all that are alive
 
 
 @dataclass(frozen=True)

@@ -83,7 +83,7 @@ class SlotCache(Cache):  # type: ignore[misc]
         all_slide: bool = False,
     ) -> None:
         super().__init__(layers=[])
-        self.length = -(-length // WIDTH_UNIT) * WIDTH_UNIT
+        self.length = self._first_length = -(-length // WIDTH_UNIT) * WIDTH_UNIT
         self.slots = slots
         self.window, self.all_slide = window, all_slide
         self.stores = [
@@ -183,6 +183,11 @@ class SlotCache(Cache):  # type: ignore[misc]
                 del store
                 torch.cuda.empty_cache()
         self.slots = slots
+
+    def empty(self) -> None:
+        """Hold nothing until the next `resize`."""
+        self.slots, self.length = 0, self._first_length
+        self.stores = [store[:, :0].clone() for store in self.stores]
 
     def _move(self, sources: Sequence[int], targets: Sequence[int], width: int) -> None:
         device = self.stores[0].device
