@@ -4,4 +4,4 @@ from sql_env.environment import SQLEnvironment
 from sql_env.models import QuestionRecord, SQLAction, SQLObservation, SQLState
 
 __all__ = ["QuestionRecord", "SQLAction", "SQLEnvironment", "SQLObservation", "SQLState"]
-__version__ = "0.2.0"
+__version__ = "0.2.1"
