@@ -60,9 +60,9 @@ def refresh(copied: Any, source: Any) -> None:
         names, mine = zip(*copied.named_parameters(), strict=True)
         torch._foreach_copy_(mine, [weights[name] for name in names])
         for name, layer in _adapted(source).items():
-            merged = layer.get_base_layer().weight.float()
+            merged = layer.get_base_layer().weight.to(torch.float32, copy=True)
             for adapter in layer.active_adapters:
-                merged = merged + layer.get_delta_weight(adapter).float()
+                merged += layer.get_delta_weight(adapter)
             copied.get_submodule(name).weight.copy_(merged)
 
 
