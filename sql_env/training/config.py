@@ -118,9 +118,9 @@ class GRPOConfig:
         db_dir: the folder of databases; None is the embedded data.
         train_split: the questions to train on, with weights as in `train*4+wide`; eval_split
             those to watch.
-        end_on_repeat: end a training episode at an action that was played before. A policy that
-            repeats a failed query learns that it leads nowhere, sooner. Capitals make no other.
-            It costs as much as all else that an episode did can cost it.
+        end_on_repeat: end a training episode at an action that was played before (capitals make no
+            other), and take 0.2 for it, with either reward. A policy that repeats a failed query
+            learns that it leads nowhere, sooner.
         retry_groups: of the groups of a round whose episodes end alike, so many give way to groups
             that go on from a first query of that round which failed or found nothing.
         reward: `dense`, or `binary` for nothing but the terminal reward.
